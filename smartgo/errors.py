@@ -293,22 +293,6 @@ class StoreHeld(StoreError):
         self.pid = pid
 
 
-class StoreDamaged(StoreError):
-    """
-    A record in the middle of the CommitLog is damaged.
-
-    @ivar offset: the physical offset of the first bad record.
-    """
-
-    def __init__(self, path: str, offset: int, reason: str) -> None:
-        super().__init__(
-            f"the CommitLog in {path} is damaged at physical offset {offset} ({reason}), and valid records follow;"
-            " put the file of a slave or a backup that holds this offset in its place, or start with an empty store,"
-            " and read this one with the Spark reader (failOnCorrupt=false)"
-        )
-        self.offset = offset
-
-
 class ForeignFile(StoreError):
     """A file of a name or size that does not belong into a store directory; nothing was changed."""
 

@@ -3,10 +3,13 @@ C{quarantine/regions.json}: the regions of a CommitLog that are known to be dama
 
 A JSON array of objects::
 
-    [{"offset": 1048576, "length": 4096, "reason": "body CRC differs"}]
+    [{"offset": 1048576, "length": 4096, "reason": "body CRC differs", "topic": "T", "queue_id": 0, "queue_offset": 17,
+      "found_ms": 1700000000000, "saved": "00000000000001048576-4096.bytes"}]
 
 C{offset} is the physical offset of the first damaged byte, C{length} reaches to the next valid record or the file's
-end. What else an object holds is left alone.
+end. C{topic}, C{queue_id} and C{queue_offset} are what the damaged record says of itself, and are left out where that
+cannot be read; C{found_ms} is when the damage was found; C{saved} names the file in C{quarantine/} that holds a copy of
+the bytes. A JSON file with one such object stands beside that copy. What else an object holds is left alone.
 """
 
 from __future__ import annotations
@@ -21,23 +24,36 @@ PATH: Final = "quarantine/regions.json"
 """Below the root of a store."""
 
 
-class Region(msgspec.Struct, frozen=True):
+class Region(msgspec.Struct, frozen=True, omit_defaults=True):
     """
     One damaged region.
 
     @ivar offset: physical offset of its first byte.
     @ivar length: in bytes.
+    @ivar reason: the check that failed.
+    @ivar topic: what the damaged record says; empty where that cannot be read, and then the next two are -1.
+    @ivar queue_offset: logical.
+    @ivar found_ms: wall clock when the damage was found; 0 where that is not known.
+    @ivar saved: the file in C{quarantine/} that holds a copy of the bytes; empty where there is none.
     """
 
     offset: int
     length: int
     reason: str = "known to be damaged"
+    topic: str = ""
+    queue_id: int = -1
+    queue_offset: int = -1
+    found_ms: int = 0
+    saved: str = ""
 
     @property
     def end(self) -> int:
         """Physical offset after its last byte."""
         return self.offset + self.length
 
+
+UNREADABLE: Final = "cannot be read"
+"""What the reason of a region begins with that the disk gave an error for: the next start tries it again."""
 
 _decoder: Final = msgspec.json.Decoder(list[Region])
 

@@ -211,6 +211,8 @@ class IMessageStore(Interface):
 
     cleaner = Attribute("Removes old files: L{FileCleaner<smartgo.store.filecleaner.FileCleaner>}.")
 
+    damage = Attribute("The damaged regions of the log that are known (L{smartgo.store.damage.DamageTable}).")
+
     def append(messages: Sequence[NewMessage]) -> Appended:
         """
         Append records, all or none, to one queue of one topic; not yet visible to readers until L{end_run}.

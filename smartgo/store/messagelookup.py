@@ -15,8 +15,9 @@ from smartgo.schema.message import BORN_V6
 from smartgo.schema.record import HEAD_SIZE, HEAD_STRUCT, MESSAGE_MAGICS, SIZE_LIMIT, check, start_struct
 from smartgo.store.commitlog import CommitLog
 from smartgo.store.filequeue import FileQueue
-from smartgo.store.messagereader import LANE, MessageReader
+from smartgo.store.messagereader import MessageReader
 from smartgo.store.queues.file import ConsumeQueue
+from smartgo.store.verifiedlog import LANE
 
 LOWER: Final = "LOWER"
 UPPER: Final = "UPPER"

@@ -6,8 +6,12 @@ lie side by side are one slice. What lies further back is read through the file 
 memory would hold up the reactor (reliability S4). Source of the table of answers: C{DefaultMessageStore.getMessage};
 docs/spec/store#read.
 
-A unit that was found on the disk is believed only as far as its record bears it out: size, queue, logical and physical
-offset. What does not agree is left out, and said once in the log. Units that this process wrote are believed.
+A unit that was found on the disk is believed only as far as its record bears it out: size, queue, topic, logical and
+physical offset. What does not agree is left out, and said once in the log. Units that this process wrote are believed.
+
+A record that was found on the disk is checked before it is first handed out, with all of its region
+(L{smartgo.store.verifiedlog}); what is damaged is left out, as units without a message are. A read of what was not
+checked yet is COLD: the reader thread checks it.
 """
 
 from __future__ import annotations
@@ -20,24 +24,21 @@ from twisted.internet.defer import Deferred, succeed
 from twisted.logger import Logger
 
 from smartgo.env.interfaces import IFiles, IThreads
-from smartgo.errors import BadRecord, NoSuchMessage
+from smartgo.errors import NoSuchMessage
 from smartgo.schema.consumequeue import EXTENSION_LIMIT, PREFILL, UNIT_SIZE, unit_struct
-from smartgo.schema.properties import decode as decode_properties
-from smartgo.schema.record import HEAD_SIZE, decode
+from smartgo.schema.record import HEAD_SIZE
 from smartgo.store.commitlog import CommitLog
 from smartgo.store.interfaces import IMessageFilter, ReadLimit, ReadResult, ReadStatus
 from smartgo.store.queues.file import ConsumeQueue, QueueKey
 from smartgo.store.settings import StoreSettings
+from smartgo.store.unitchecks import bears_out, first_group, fits, is_of, matches, place
+from smartgo.store.verifiedlog import LANE, VerifiedLog
 
-LANE: Final = "read"
 _SCAN: Final = 16000  # bytes of units that one read looks at, at least
 _NO_MESSAGE: Final = PREFILL.size
 _WARNED_QUEUES: Final = 1000  # queues, at most, about which the log says something
-_PLACE: Final = struct.Struct(">i8xi4xqq")  # of a record's head: size, queue id, queue offset, physical offset
-_BODY_LENGTH: Final = struct.Struct(">i")
-_BODY_LENGTH_AT: Final = HEAD_SIZE - _BODY_LENGTH.size
+_REGIONS: Final = 8  # of the log that are checked for one read from memory, at most
 
-_place = _PLACE.unpack_from
 _unit = unit_struct.unpack_from
 _units = unit_struct.iter_unpack
 _result = tuple.__new__
@@ -66,9 +67,11 @@ class MessageReader:
         memory: int,
         threads: IThreads,
         files: IFiles,
+        verified: VerifiedLog,
     ) -> None:
         """
         @param memory: bytes; a record further from the log's end counts as "on disk".
+        @param verified: which records were checked.
         """
         self._commitlog = log
         self._by_key = by_key
@@ -77,6 +80,7 @@ class MessageReader:
         self._threads = threads
         self._files = files
         self._warned: set[QueueKey] = set()
+        self._verified = verified
 
     def is_far_back(self, offset: int) -> bool:
         """Tell whether the record at a physical offset counts as "on disk"."""
@@ -102,12 +106,14 @@ class MessageReader:
         first, _, _ = _unit(view)
         if self._commitlog.end - first > self._memory and first >= self._commitlog.minimum:
             return self._cold(queue, offset)
+        limit = ReadLimit(count, min(limit.size, settings.memory_size))
+        if first < self._verified.clean_from or offset < queue.own_from:
+            return self._read_checked(queue, offset, view, limit, filter)
         if filter is None:
-            found = self._side_by_side(queue, offset, view, min(limit.size, settings.memory_size))
+            found = self._side_by_side(queue, offset, view, limit.size)
             if found is not None:
                 return found
-        units = list(_units(view))
-        return self._pick(queue, offset, units, count, min(limit.size, settings.memory_size), filter)
+        return self._pick(queue, offset, list(_units(view)), limit, filter)
 
     def read_cold(
         self, topic: str, queue_id: int, offset: int, limit: ReadLimit, filter: IMessageFilter | None
@@ -117,6 +123,39 @@ class MessageReader:
         if result.status is not ReadStatus.COLD:
             return succeed(result)
         return Deferred.fromCoroutine(self._read_cold(self._by_key[topic, queue_id], offset, limit, filter))
+
+    # -- what was found on the disk ----------------------------------------------------------------------------
+
+    def _read_checked(
+        self, queue: ConsumeQueue, offset: int, view: memoryview, limit: ReadLimit, filter: IMessageFilter | None
+    ) -> ReadResult:
+        """Read what was checked, without what is damaged; COLD where the first message was not checked."""
+        first, _, _ = _unit(view)
+        last, _, _ = _unit(view, len(view) - UNIT_SIZE)
+        if filter is None and self._commitlog.minimum <= first <= last and self._verified.is_clean(first, last):
+            found = self._side_by_side(queue, offset, view, limit.size)
+            if found is not None and (offset >= queue.own_from or bears_out(queue, offset, view, found.parts[0])):
+                return found
+        units = self._checked_units(list(_units(view)), filter)
+        return self._pick(queue, offset, units, limit, filter, queue.own_from) if units else self._cold(queue, offset)
+
+    def _checked_units(self, units: list[RawUnit], filter: IMessageFilter | None) -> list[RawUnit]:
+        """
+        Return the units before the first record that was not checked; those of damaged records stand for no message.
+        """
+        wanted = None if filter is None else filter.hashes()
+        minimum = self._commitlog.minimum
+        verified = self._verified
+        for at, (physical, size, code) in enumerate(units):
+            if size == _NO_MESSAGE or physical < minimum:
+                continue
+            if wanted is not None and code not in wanted and code >= EXTENSION_LIMIT:
+                continue
+            if not verified.covers(physical, physical):
+                return units[:at]
+            if verified.damage.holds(physical):
+                units[at] = (physical, _NO_MESSAGE, code)
+        return units
 
     # -- outside the queue -------------------------------------------------------------------------------------
 
@@ -159,8 +198,6 @@ class MessageReader:
         except NoSuchMessage:
             return None
         count = len(view) // UNIT_SIZE
-        if offset < queue.own_from and not self._borne_out(queue, offset, view, part):
-            return None
         return _result(
             ReadResult,
             (
@@ -175,27 +212,21 @@ class MessageReader:
             ),
         )
 
-    def _borne_out(self, queue: ConsumeQueue, number: int, view: memoryview, part: memoryview) -> bool:
-        """Tell whether adjacent records are those that the units lead to."""
-        queue_id = queue.queue_id
-        at = 0
-        for physical, size, _ in _units(view):
-            if _place(part, at) != (size, queue_id, number, physical):
-                return False
-            at += size
-            number += 1
-        return self._is_of(queue, part)
-
     def _pick(
         self,
         queue: ConsumeQueue,
         offset: int,
         units: Sequence[RawUnit],
-        max_count: int,
-        max_size: int,
+        limit: ReadLimit,
         filter: IMessageFilter | None,
+        found_until: int = 0,
     ) -> ReadResult:
-        """Answer with what the filter leaves of the units; neighbours in the log become one slice."""
+        """
+        Answer with what the filter leaves of the units; neighbours in the log become one slice.
+
+        @param found_until: logical offset: the topics of records before it are checked one by one.
+        """
+        max_count, max_size = limit
         wanted = None if filter is None else filter.hashes()
         content = filter if filter is not None and filter.needs_content() else None
         log = self._commitlog
@@ -203,7 +234,7 @@ class MessageReader:
         queue_id, shared = queue.queue_id, queue.shared
         parts: list[memoryview] = []
         count = total = 0
-        window, base, limit = log.window(units[0][0])
+        window, base, window_end = log.window(units[0][0])
         begin = end = -1  # of the run of neighbours that is being gathered
         checked = shared
         removing = False
@@ -220,27 +251,27 @@ class MessageReader:
                 number -= 1
                 break
             last = physical
-            if physical < base or physical + size > limit:
+            if physical < base or physical + size > window_end:
                 if end >= 0:
                     parts.append(window[begin - base : end - base])
                     begin = end = -1
-                window, base, limit = log.window(physical)
+                window, base, window_end = log.window(physical)
             at = physical - base
-            if physical + size > limit or size < HEAD_SIZE:
+            if physical + size > window_end or size < HEAD_SIZE:
                 self._complain(queue, number)
                 continue
-            place = _place(window, at)
-            if place != (size, queue_id, number, physical) and not (
-                shared and (place[0], place[3]) == (size, physical)
+            found = place(window, at)
+            if found != (size, queue_id, number, physical) and not (
+                shared and (found[0], found[3]) == (size, physical)
             ):
                 self._complain(queue, number)
                 continue
             if not checked:  # one is enough to notice a queue file that is another queue's
-                if not self._is_of(queue, window[at : at + size]):
+                if not is_of(queue, window[at : at + size]):
                     self._complain(queue, number)
                     continue
-                checked = True
-            if content is not None and not _matches(content, window[at : at + size]):
+                checked = number >= found_until
+            if content is not None and not matches(content, window[at : at + size]):
                 continue
             count += 1
             total += size
@@ -253,16 +284,6 @@ class MessageReader:
         if end >= 0:
             parts.append(window[begin - base : end - base])
         return self._answer(queue, parts, count, total, number + 1, last, removing)
-
-    def _is_of(self, queue: ConsumeQueue, part: memoryview) -> bool:
-        """Tell whether the first record of C{part} is of the queue's topic; 5.x and IPv6 records need decoding."""
-        begin = HEAD_SIZE + int(_BODY_LENGTH.unpack_from(part, _BODY_LENGTH_AT)[0])
-        if part[begin : begin + len(queue.topic_part)] == queue.topic_part:
-            return True
-        try:
-            return decode(part).topic == queue.topic
-        except BadRecord:
-            return False
 
     def _complain(self, queue: ConsumeQueue, number: int) -> None:
         if queue.key not in self._warned and len(self._warned) < _WARNED_QUEUES:
@@ -292,14 +313,6 @@ class MessageReader:
 
     # -- from the disk -----------------------------------------------------------------------------------------
 
-    def _fits(self, queue: ConsumeQueue, number: int, physical: int, size: int, part: memoryview) -> bool:
-        if len(part) != size or size < HEAD_SIZE:
-            return False
-        place = _place(part)
-        if queue.shared:
-            return (place[0], place[3]) == (size, physical)
-        return place == (size, queue.queue_id, number, physical) and self._is_of(queue, part)
-
     async def _read_cold(
         self, queue: ConsumeQueue, offset: int, limit: ReadLimit, filter: IMessageFilter | None
     ) -> ReadResult:
@@ -315,14 +328,20 @@ class MessageReader:
             for at, (physical, size, code) in enumerate(units)
             if size != _NO_MESSAGE and (wanted is None or code in wanted or code < EXTENSION_LIMIT)
         ]
+        if chosen and not self.is_far_back(chosen[0][1]):
+            await self._verify(chosen[: limit.count], _REGIONS)
+            result = self.read(*queue.key, offset, limit, filter)
+            if result.status is not ReadStatus.COLD:
+                return result
         next_offset = offset + len(units)  # if all of them are passed
         last = units[-1][0] if units else 0
         parts: list[memoryview] = []
         total = 0
         removing = False
         while chosen:
-            group = _first_group(chosen, max_count, max_size)
+            group = first_group(chosen, max_count, max_size)
             chosen = chosen[len(group) :]
+            await self._verify(group, len(group))
             records = await self._threads.run(LANE, self._fetch, self._places(group))
             for (number, physical, size), data in zip(group, records, strict=True):
                 if parts and (len(parts) >= max_count or total + size > max_size):
@@ -331,15 +350,32 @@ class MessageReader:
                 part = memoryview(data)
                 if physical < self._commitlog.minimum:
                     removing = True
-                elif not self._fits(queue, number, physical, size, part):
+                elif self._verified.damage.holds(physical):
+                    continue
+                elif not fits(queue, number, physical, size, part):
                     self._complain(queue, number)
-                elif content is None or _matches(content, part):
+                elif content is None or matches(content, part):
                     parts.append(part)
                     total += size
             if chosen and len(parts) >= max_count:
                 next_offset = chosen[0][0]
                 break
         return self._answer(queue, parts, len(parts), total, next_offset, last, removing)
+
+    async def _verify(self, group: Sequence[tuple[int, int, int]], left: int) -> None:
+        """
+        Check the records of units where they were not checked before.
+
+        @param left: how many regions at most.
+        @raise OSError: the disk could not read one.
+        """
+        verified = self._verified
+        for _, physical, _ in group:
+            if physical >= self._commitlog.minimum and not verified.covers(physical, physical):
+                if not left:
+                    break
+                left -= 1
+                await verified.verify(physical)
 
     def _places(self, group: Iterable[tuple[int, int, int]]) -> list[tuple[str, int, int]]:
         places = []
@@ -360,21 +396,3 @@ class MessageReader:
             except FileNotFoundError:
                 found.append(b"")
         return found
-
-
-def _first_group(chosen: Sequence[tuple[int, int, int]], count: int, size: int) -> Sequence[tuple[int, int, int]]:
-    """Return as many of the first records as one answer can take; at least one."""
-    total = 0
-    for at, one in enumerate(chosen[:count]):
-        total += one[2]
-        if at and total > size:
-            return chosen[:at]
-    return chosen[:count]
-
-
-def _matches(filter: IMessageFilter, record: memoryview) -> bool:
-    try:
-        message = decode(record)
-    except BadRecord:
-        return False
-    return bool(filter.by_content(decode_properties(message.properties), memoryview(message.body)))

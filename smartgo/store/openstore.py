@@ -26,6 +26,7 @@ from smartgo.store.filecleaner import CleanedParts, FileCleaner
 from smartgo.store.flush import Flusher
 from smartgo.store.index.messageindex import MessageIndex
 from smartgo.store.index.recovery import OFF
+from smartgo.store.integrity import LogIntegrity
 from smartgo.store.interfaces import (
     Appended,
     IArrivalListener,
@@ -117,9 +118,11 @@ class OpenStore(StoreReads):
         self._replica = ReplicaLog(log, queues, self._begin_log, self._retreat, self._drop)
         self._repair = LogRepair(log, queues, dispatch, flusher, self._checkpointer, self._replica)
         memory = int(env.host.memory * settings.memory_ratio)
-        reader = MessageReader(log, queues.by_key, settings, memory, env.threads, env.files)
+        integrity = LogIntegrity(env, root, log, recovered.verified_from, recovered.damage)
+        reader = MessageReader(log, queues.by_key, settings, memory, env.threads, env.files, integrity.verified)
         lookup = MessageLookup(log, reader, env.threads, env.files)
-        super().__init__(log, queues, reader, lookup, RawLog(log, reader, env.threads, env.files), index)
+        raw_log = RawLog(log, reader, env.threads, env.files)
+        super().__init__(log, queues, reader, lookup, raw_log, index, integrity)
         self.timers: TimerLog | None = None
         if settings.timers and not settings.replica:
             source = TimerSource(log, queues, reader, lambda: flusher.flushed)
@@ -154,6 +157,7 @@ class OpenStore(StoreReads):
         await self._space.stop()
         await self.cleaner.stop()
         await self._removal.idle()
+        await self._integrity.idle()
         indexed = OFF
         try:
             is_flushed = {dispatcher.name: await dispatcher.flush() for dispatcher in self._dispatchers}

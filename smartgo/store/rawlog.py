@@ -16,7 +16,8 @@ from smartgo.env.interfaces import IFiles, IThreads
 from smartgo.errors import NoSuchMessage
 from smartgo.store.commitlog import CommitLog
 from smartgo.store.messagelookup import FilePaths
-from smartgo.store.messagereader import LANE, MessageReader
+from smartgo.store.messagereader import MessageReader
+from smartgo.store.verifiedlog import LANE
 
 _SLICE: Final = 1 << 20  # bytes that the lane reads at once for a CRC: others want to read as well
 

@@ -15,7 +15,7 @@ import msgspec
 
 from smartgo.errors import MessageIllegal
 from smartgo.schema.consumequeue import unit_struct
-from smartgo.schema.message import HOSTS_MASK, PREPARED, NewMessage
+from smartgo.schema.message import HOSTS_MASK, PREPARED, NewMessage, StoredMessage
 from smartgo.schema.record import MAGIC, SEAL_BEGIN, encode, pack_head
 
 CONTINUES: Final = b"\x02"
@@ -141,3 +141,14 @@ class RecordBatch:
             offset += size
             queue_offset += 1
         return EncodedBatch(b"".join(parts), offsets, b"".join(units), codes)
+
+
+def continues(before: StoredMessage, message: StoredMessage) -> bool:
+    """Tell whether a record is the next of a batch. RocketMQ 5 ends all properties as we end those within a batch."""
+    return (
+        message.physical_offset == before.physical_offset + before.size
+        and message.queue_offset == before.queue_offset + 1
+        and message.queue_id == before.queue_id
+        and message.stored_ms == before.stored_ms
+        and message.topic == before.topic
+    )

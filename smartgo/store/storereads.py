@@ -9,7 +9,9 @@ from twisted.internet.defer import Deferred, succeed
 
 from smartgo.schema.consumequeue import Unit
 from smartgo.store.commitlog import CommitLog
+from smartgo.store.damage import DamageTable
 from smartgo.store.index.messageindex import MessageIndex
+from smartgo.store.integrity import LogIntegrity
 from smartgo.store.interfaces import IMessageFilter, QueryResult, ReadLimit, ReadResult
 from smartgo.store.messagelookup import MessageLookup
 from smartgo.store.messagereader import MessageReader
@@ -30,9 +32,11 @@ class StoreReads:
         lookup: MessageLookup,
         raw_log: RawLog,
         index: MessageIndex | None,
+        integrity: LogIntegrity,
     ) -> None:
         """
         @param index: C{None}: the store keeps none, and a search finds nothing.
+        @param integrity: what is damaged.
         """
         self._commitlog = log
         self._queues = queues
@@ -41,6 +45,12 @@ class StoreReads:
         self._lookup = lookup
         self._raw_log = raw_log
         self._index = index
+        self._integrity = integrity
+
+    @property
+    def damage(self) -> DamageTable:
+        """See L{IMessageStore.damage}."""
+        return self._integrity.damage
 
     def read(
         self, topic: str, queue_id: int, offset: int, limit: ReadLimit, filter: IMessageFilter | None

@@ -125,12 +125,27 @@ class StoreTestCase(SynchronousTestCase):
         found: list[StoredMessage] = []
         offset = store.bounds(topic, queue_id)[0]
         while True:
-            result = store.read(topic, queue_id, offset, ALL, filter)
+            result = self.read_now(store, topic, queue_id, offset, ALL, filter)
             if result.status not in (ReadStatus.FOUND, ReadStatus.NO_MATCHED_MESSAGE):
                 return found
             found += records(result)
             self.assertGreater(result.next_offset, offset)
             offset = result.next_offset
+
+    def read_now(
+        self,
+        store: OpenStore,
+        topic: str,
+        queue_id: int,
+        offset: int,
+        limit: ReadLimit = ALL,
+        filter: IMessageFilter | None = None,
+    ) -> ReadResult:
+        """Read as the pull processor does: by the lane what is far back, or was not checked yet."""
+        result = store.read(topic, queue_id, offset, limit, filter)
+        if result.status is not ReadStatus.COLD:
+            return result
+        return self.successResultOf(store.read_cold(topic, queue_id, offset, limit, filter))
 
     def bodies(self, store: OpenStore, topic: str = "T", queue_id: int = 0) -> list[bytes]:
         """The bodies of all messages of a queue, whose logical offsets are checked to be without a gap."""

@@ -52,12 +52,14 @@ class RealTests(TestCase):
         shutil.copytree(self.root, target, ignore=shutil.ignore_patterns("*.tmp"))
         return target
 
-    def bodies(self, store: OpenStore, topic: str = "T", queue_id: int = 0) -> list[bytes]:
+    async def bodies(self, store: OpenStore, topic: str = "T", queue_id: int = 0) -> list[bytes]:
         """The bodies of a queue."""
         found: list[bytes] = []
         offset = store.bounds(topic, queue_id)[0]
         while True:
             result = store.read(topic, queue_id, offset, ReadLimit(), None)
+            if result.status is ReadStatus.COLD:
+                result = await store.read_cold(topic, queue_id, offset, ReadLimit(), None)
             if result.status is not ReadStatus.FOUND:
                 return found
             found += [bytes(one.body) for one in records(result)]
@@ -85,7 +87,7 @@ class RealTests(TestCase):
             self.assertEqual(found.st_size, 1 << 18)
             self.assertGreaterEqual(found.st_blocks * 512, 1 << 18)
         store = await self.start()
-        self.assertEqual((self.bodies(store), self.bodies(store, queue_id=1)), (sent[::2], sent[1::2]))
+        self.assertEqual((await self.bodies(store), await self.bodies(store, queue_id=1)), (sent[::2], sent[1::2]))
         await store.close()
         with open("/proc/self/maps", encoding="utf-8") as maps:
             self.assertNotIn(self.root, maps.read())
@@ -101,7 +103,7 @@ class RealTests(TestCase):
             if number % 500 == 499:
                 await store.flush()
         copy = await self.start(self.copied())
-        self.assertEqual(self.bodies(copy), sent)
+        self.assertEqual(await self.bodies(copy), sent)
 
     async def test_sync(self) -> None:
         """Sends under sync flush are told OK when their flush is done, and are visible then."""
@@ -115,7 +117,7 @@ class RealTests(TestCase):
                 store.end_run()
         told = await gatherResults(waits)
         self.assertEqual(told, [PutStatus.OK] * 200)
-        self.assertEqual(len(self.bodies(store)), 200)
+        self.assertEqual(len(await self.bodies(store)), 200)
 
     async def test_held(self) -> None:
         """A second store in the same directory is refused."""
@@ -160,7 +162,7 @@ class RealTests(TestCase):
             store.end_run()
             await store.close()
             again = await self.start(root, log_file_size=None, queue_file_size=None)
-            self.assertGreater(len(self.bodies(again, "Plain", 0)), 750)
+            self.assertGreater(len(await self.bodies(again, "Plain", 0)), 750)
 
     async def test_slices_outlive_files(self) -> None:
         """A slice that a slow connection still holds stays readable when its file is unmapped and the store closed."""

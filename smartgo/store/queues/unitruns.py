@@ -11,6 +11,7 @@ from __future__ import annotations
 from typing import Final
 
 from smartgo.schema.consumequeue import PREFILL, UNIT_SIZE, Unit
+from smartgo.schema.record import RECORD_MINIMUM
 
 HIGHEST: Final = 1 << 48
 """No queue gets that far: a higher offset is wrong."""
@@ -28,21 +29,29 @@ class UnitSequence:
     @ivar displaced: how many were out of step.
     """
 
-    __slots__ = ("_begin", "_end", "_odd", "_runs", "_units", "displaced")
+    __slots__ = ("_begin", "_damaged", "_end", "_odd", "_runs", "_units", "displaced")
 
     def __init__(self) -> None:
         self._runs: list[UnitRun] = []
         self._begin = self._end = -1  # of the present run
         self._units = bytearray()  # the last ones of it: those before them were drained
         self._odd: tuple[int, bytes] | None = None  # a unit that does not continue the run
+        self._damaged = 0  # before the last record
         self.displaced = 0
 
-    def add(self, offset: int, unit: bytes) -> None:
+    def add(self, offset: int, unit: bytes, damaged: int = 0) -> None:
         """
         Take the unit of the queue's next record.
 
         @param offset: the logical offset in the record.
+        @param damaged: bytes of damage in the log before the record.
         """
+        if damaged != self._damaged:
+            most = (damaged - self._damaged) // RECORD_MINIMUM
+            self._damaged = damaged
+            if self._odd is None and 0 <= self._end < offset <= self._end + most:
+                self._units += _stand_in(unit) * (offset - self._end)
+                self._end = offset
         if offset == self._end:
             if self._odd is not None:
                 self._settle_odd(self._odd)

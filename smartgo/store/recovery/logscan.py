@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from typing import Final
+from typing import Final, NamedTuple
 
 from smartgo.env.interfaces import IFiles
 from smartgo.schema.message import StoredMessage
@@ -16,30 +16,62 @@ _TORN_PLACES: Final = 20  # each costs a reading of some MiB
 _ZEROS: Final = bytes(_CHUNK)
 
 
+class ScannedTail(NamedTuple):
+    """The end of the log, its last timestamp, and where and why reading its tail stopped."""
+
+    end: int
+    stored_ms: int
+    position: int
+    stop: Stop
+    reason: str
+
+
 class LogScan:
     """
     The valid records of the log from a position on, through all files; iterate once.
 
     Bodies are memoryviews.
 
-    @ivar position: after the last record given out; behind a blank where the next file begins.
+    @ivar position: after the last record given out, or after damage that was passed over; behind a blank where the
+        next file begins.
+    @ivar passed: bytes of damage that were passed over.
     @ivar stop: what ended it: C{EMPTY}, C{BAD}, or C{END} where there is no further file.
     @ivar reason: for C{BAD}, which check failed.
     """
 
-    def __init__(self, files: IFiles, log_files: FileQueue, position: int, check_cancelled: Callable[[], None]) -> None:
+    def __init__(
+        self,
+        files: IFiles,
+        log_files: FileQueue,
+        position: int,
+        check_cancelled: Callable[[], None],
+        pass_over: Callable[[LogScan], int | None] | None = None,
+    ) -> None:
         """
         @param check_cancelled: called between pieces of some MiB; may raise to end the walk.
+        @param pass_over: called where the walk would end, given the walk; returns the physical offset of a valid record
+            to go on with, C{None} to end.
         """
         self._files = files
         self._log_files = log_files
         self._check_cancelled = check_cancelled
+        self._pass_over = pass_over
         self.position = position
+        self.passed = 0
         self.stop = Stop.END
         self.reason = ""
 
     def __iter__(self) -> Iterator[StoredMessage]:
         """Yield the records."""
+        yield from self._walk()
+        while self._pass_over is not None and (after := self._pass_over(self)) is not None:
+            self.passed += after - self.position
+            self.position = after
+            self.stop = Stop.END
+            self.reason = ""
+            yield from self._walk()
+
+    def _walk(self) -> Iterator[StoredMessage]:
         while (file := self._log_files.find(self.position)) is not None:
             self._check_cancelled()
             begin = self.position

@@ -75,7 +75,7 @@ class QueueRebuild:
         self._keeps_offsets = keeps_offsets
         self._ends = QueueEnds(files, layout.log_files)
         self._planned: dict[QueueKey, UnitSequence] = {}
-        self._unconfirmed: list[tuple[QueueKey, int, bytes]] = []
+        self._unconfirmed: list[tuple[QueueKey, int, bytes, int]] = []
         self._trusted: set[QueueKey] = set()
         self._littered: set[QueueKey] = set()  # old units lie behind the end
         self._begun_again: set[QueueKey] = set()  # the table of queues is of the topic that was deleted
@@ -87,19 +87,23 @@ class QueueRebuild:
 
     # -- planning ----------------------------------------------------------------------------------------------
 
-    def plan(self, message: StoredMessage) -> None:
-        """Take a record of the log's tail; it counts once L{confirm} is called."""
+    def plan(self, message: StoredMessage, damaged: int = 0) -> None:
+        """
+        Take a record of the log's tail; it counts once L{confirm} is called.
+
+        @param damaged: bytes of damage in the log before it, from the first record on.
+        """
         made = self._unit_of(message)
         if made is not None:
-            self._unconfirmed.append(made)
+            self._unconfirmed.append((*made, damaged))
 
     def confirm(self) -> None:
         """The records taken since the last call will stay."""
-        for key, offset, unit in self._unconfirmed:
+        for key, offset, unit, damaged in self._unconfirmed:
             sequence = self._planned.get(key)
             if sequence is None:
                 sequence = self._planned[key] = UnitSequence()
-            sequence.add(offset, unit)
+            sequence.add(offset, unit, damaged)
         self._unconfirmed.clear()
 
     def drop_unconfirmed(self) -> None:
@@ -278,11 +282,11 @@ class QueueRebuild:
 
     # -- making anew -------------------------------------------------------------------------------------------
 
-    def make_anew(self, messages: Iterable[StoredMessage], end: int) -> None:
+    def make_anew(self, messages: Iterable[tuple[StoredMessage, int]], end: int) -> None:
         """
         Make the wanted queues from all of the log.
 
-        @param messages: the log's records, from the oldest on.
+        @param messages: the log's records, from the oldest on, each with the bytes of damage before it.
         @param end: physical offset of the log's end.
         """
         for queue in list(self._queues):
@@ -293,7 +297,7 @@ class QueueRebuild:
                 self._files.remove(path)
             self._queues.create(*key)
         sequences: dict[QueueKey, UnitSequence] = {}
-        for message in messages:
+        for message, damaged in messages:
             made = self._unit_of(message)
             if made is None or not (self.everything or made[0] in self.wanted):
                 continue
@@ -301,7 +305,7 @@ class QueueRebuild:
             sequence = sequences.get(key)
             if sequence is None:
                 sequence = sequences[key] = UnitSequence()
-            sequence.add(offset, unit)
+            sequence.add(offset, unit, damaged)
             if sequence.size >= _FLUSH_UNITS * UNIT_SIZE:
                 self._take(key, sequence, False, True)
         for key, sequence in sequences.items():

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
+from smartgo.schema.regions import Region
 from smartgo.store.filequeue import FileQueue
 from smartgo.store.index.recovery import KeptIndex
 from smartgo.store.logposition import LogPosition
@@ -37,6 +38,8 @@ class RecoveredStore(NamedTuple):
     @ivar log_files: of the CommitLog.
     @ivar log_position: where its writer goes on.
     @ivar kept_index: what there is of the index, C{None} if none is wanted.
+    @ivar verified_from: physical offset from which on recovery checked every record.
+    @ivar damage: the damaged regions that are known.
     """
 
     log_files: FileQueue
@@ -44,3 +47,5 @@ class RecoveredStore(NamedTuple):
     log_position: LogPosition
     checkpoint: RecoveredCheckpoint
     kept_index: KeptIndex | None
+    verified_from: int
+    damage: list[Region]

@@ -6,8 +6,8 @@ Everything here blocks and runs in one thread before the store is open. The orde
  1. Look at the files; what does not belong is refused before anything is changed (reliability S15).
  2. Read the log from the last checkpoint (S9) to its end, checking every record (S7). The end is where nothing was
     written, or, in bytes that were not flushed, the first bad or torn record. A bad record in flushed bytes with valid
-    records after it is damage: the store is not opened. A batch that is not whole is cut (D12,
-    L{smartgo.store.commitlog}).
+    records after it is damage: it is set apart (S8), and reading goes on behind it. A batch that is not whole is cut
+    (D12, L{smartgo.store.commitlog}).
  3. Save what lies behind the end in C{quarantine/}, and zero it (S2, S8).
  4. Bring the queues in line: units from the checkpoint on are made from the log; a queue that has fewer units than it
     must, or wrong ones, is made anew from the oldest log file (S10), L{smartgo.store.recovery.queuerebuild}.
@@ -25,12 +25,13 @@ from __future__ import annotations
 
 import posixpath
 from collections.abc import Callable
-from typing import Final, NamedTuple
+from typing import Final
 
 from twisted.logger import Logger
 
 from smartgo.env.interfaces import IEnvironment
-from smartgo.errors import StoreDamaged, StoreError
+from smartgo.errors import StoreError
+from smartgo.schema.logcheck import DamagedBytes
 from smartgo.schema.message import StoredMessage
 from smartgo.schema.recordscan import Stop
 from smartgo.schema.topics import QUEUE_LIMIT
@@ -42,8 +43,9 @@ from smartgo.store.mappedfile import MappedFile
 from smartgo.store.messagelookup import HEAD_LIMIT, head_stored_ms
 from smartgo.store.queues.deletions import DeletionMarks
 from smartgo.store.queues.file import ConsumeQueues
-from smartgo.store.recordbatch import CONTINUES
-from smartgo.store.recovery.logscan import LogScan, record_after
+from smartgo.store.recordbatch import CONTINUES, continues
+from smartgo.store.recovery.damagefinder import DamageFinder
+from smartgo.store.recovery.logscan import LogScan, ScannedTail
 from smartgo.store.recovery.quarantine import Quarantine
 from smartgo.store.recovery.queuerebuild import QueueRebuild
 from smartgo.store.recovery.recovered import RecoveredCheckpoint, RecoveredStore
@@ -53,16 +55,6 @@ from smartgo.store.storelayout import StoreLayout
 
 _LAG_MS: Final = 3000  # RocketMQ's timestamps may be that far ahead of its disk
 _NEVER: Final = 1 << 62
-
-
-class ScannedTail(NamedTuple):
-    """The end of the log, its last timestamp, and where and why reading its tail stopped."""
-
-    end: int
-    stored_ms: int
-    position: int
-    stop: Stop
-    reason: str
 
 
 class Recovery:
@@ -96,7 +88,6 @@ class Recovery:
         Recover the store; blocks.
 
         @raise ForeignFile: the directory holds what does not belong there; nothing was changed.
-        @raise StoreDamaged: the log is damaged in the middle.
         @raise StoreError: a log file is missing, or the recovery was cancelled.
         @raise OSError: the disk failed or is full.
         """
@@ -124,11 +115,11 @@ class Recovery:
         self._log_files = layout.log_files
         self._minimum = layout.log_files.begin
         self._dispatched = rebuild.newest() if own is None else own.position
-        begin = self._begin = self._find_begin()
+        begin = self._begin = self._verified_from = self._find_begin()
         marked_from = self._marks()
+        self._damage = DamageFinder(self._env, self._root, self._log_files, self._check_cancelled)
 
         tail = self._read_tail(begin, marked_from, durable if settings.replica and own is not None else _NEVER)
-        self._refuse_damage(tail)
         if own is None or not clean or tail.position > begin or tail.stop is Stop.BAD or layout.aside:
             quarantine = Quarantine(self._env, self._root, self._log_files, self._change, self._check_cancelled)
             quarantine.clear_behind(tail.end, tail.position, layout.aside)
@@ -187,14 +178,14 @@ class Recovery:
             cannot tell a whole record with NUL in its properties from a torn one, nor the filling behind a blank.
         """
         rebuild = self._rebuild
-        walk = LogScan(self._files, self._log_files, begin, self._check_cancelled)
+        walk = LogScan(self._files, self._log_files, begin, self._check_cancelled, self._pass_flushed)
+        self._tail_ms = stored_ms = 0
         end = begin
-        stored_ms = 0
         before: StoredMessage | None = None  # the record before, where it says that its batch goes on
         unsure = False  # whether the records from C{end} on may have to go
         for message in walk:
             self._read += 1
-            if before is not None and not _goes_on(before, message):
+            if before is not None and not continues(before, message):
                 rebuild.confirm()
                 end = before.physical_offset + before.size
                 stored_ms = before.stored_ms
@@ -203,15 +194,19 @@ class Recovery:
             torn = 0 in message.properties  # in a foreign record it is a sign of that only if nothing follows
             if torn and (ours or message.physical_offset >= doubtful_from):
                 reason = "its properties are torn"
-                return self._end_at(ScannedTail(end, stored_ms, message.physical_offset, Stop.BAD, reason))
-            rebuild.plan(message)
+                if message.physical_offset >= self._durable(message.physical_offset):
+                    return self._end_at(ScannedTail(end, stored_ms, message.physical_offset, Stop.BAD, reason))
+                self._damage.set_apart(DamagedBytes(message.physical_offset, message.size, reason, message))
+                end = message.physical_offset + message.size
+                continue
+            rebuild.plan(message, walk.passed)
             if ours and message.properties.endswith(CONTINUES):
                 before = message
             unsure = torn or before is not None
             if not unsure:
                 rebuild.confirm()
                 end = message.physical_offset + message.size
-                stored_ms = message.stored_ms
+                self._tail_ms = stored_ms = message.stored_ms
         if before is not None and walk.position != before.physical_offset + before.size:
             unsure = False  # a blank followed, which no batch goes over
             rebuild.confirm()
@@ -224,27 +219,24 @@ class Recovery:
         self._rebuild.drop_unconfirmed()
         return tail
 
-    def _refuse_damage(self, tail: ScannedTail) -> None:
-        """
-        Refuse a log that is damaged in the middle; a torn tail is none.
+    def _pass_flushed(self, walk: LogScan) -> int | None:
+        """Set damage in flushed bytes apart, and return where the log goes on; a torn tail is none."""
+        if walk.stop is Stop.END or walk.position >= self._durable(walk.position):
+            return None
+        return self._damage.pass_over(walk.position, None)
 
-        @raise StoreDamaged: it is damage.
+    def _durable(self, position: int) -> int:
         """
-        position = tail.position
-        if tail.stop is Stop.END or position >= self._durable(tail):
-            return
-        later = record_after(self._files, self._log_files, position, self._check_cancelled)
-        if later is not None:
-            raise StoreDamaged(self._layout.log_directory, position, tail.reason or "nothing is written there")
+        Return the physical offset below which no bad record can be the work of a crash.
 
-    def _durable(self, tail: ScannedTail) -> int:
-        """Return the physical offset below which no bad record can be the work of a crash."""
+        @param position: of a bad record; in a store of RocketMQ the answer depends on it.
+        """
         if self._own is not None:
             return max(self._own.position, self._own.flushed)
         if self._clean:
-            return 0 if tail.position == self._dispatched else _NEVER
+            return 0 if position == self._dispatched else _NEVER
         flushed_ms = self._checkpoints.load_peer().log_ms
-        return 0 if 0 < flushed_ms - _LAG_MS <= tail.stored_ms else _NEVER
+        return 0 if 0 < flushed_ms - _LAG_MS <= self._tail_ms else _NEVER
 
     # -- the index ---------------------------------------------------------------------------------------------
 
@@ -291,10 +283,14 @@ class Recovery:
             self._checkpoints.open()
             unfinished = self._own._replace(clean=False, position=self._minimum, flushed=self._doubtful_from(tail))
             self._checkpoints.save(unfinished._replace(marked_from=marked_from, indexed=self._indexed()))
-        walk = LogScan(self._files, self._log_files, self._minimum, self._check_cancelled)
-        rebuild.make_anew((message for message in walk if message.physical_offset < tail.end), tail.end)
-        if walk.position < tail.end:
-            raise StoreDamaged(self._layout.log_directory, walk.position, walk.reason or "nothing is written there")
+
+        def pass_over(walk: LogScan) -> int | None:
+            return None if walk.position >= tail.end else self._damage.pass_over(walk.position, tail.end)
+
+        walk = LogScan(self._files, self._log_files, self._minimum, self._check_cancelled, pass_over)
+        records = ((message, walk.passed) for message in walk if message.physical_offset < tail.end)
+        rebuild.make_anew(records, tail.end)
+        self._verified_from = self._minimum
 
     def _doubtful_from(self, tail: ScannedTail) -> int:
         """
@@ -320,6 +316,7 @@ class Recovery:
         for directory in (self._layout.log_directory, self._layout.queue_directory):
             files.make_directories(directory)
         self._change()
+        self._save_damage()
         self._sync_log(tail)
         for file in queues.dirty:
             self._mappings.mapping(file).sync()
@@ -365,8 +362,20 @@ class Recovery:
             doubtful_from if doubtful_from < end else None,
         )
         return RecoveredStore(
-            self._log_files, queues, LogPosition(end, self._writable(end), log_ms), checkpoint, self._index
+            self._log_files,
+            queues,
+            LogPosition(end, self._writable(end), log_ms),
+            checkpoint,
+            self._index,
+            self._verified_from,
+            self._damage.known(),
         )
+
+    def _save_damage(self) -> None:
+        try:
+            self._damage.save()
+        except OSError as error:  # it is found again where it is read
+            self._log.warn("the list of damaged regions could not be written: {error}", error=str(error))
 
     def _writable(self, end: int) -> MappedFile | None:
         """Return the file to go on in, with blocks for all that may be written (S1)."""
@@ -385,14 +394,3 @@ class Recovery:
     def _check_cancelled(self) -> None:
         if self._is_cancelled():
             raise StoreError("the recovery of the store was cancelled")
-
-
-def _goes_on(before: StoredMessage, message: StoredMessage) -> bool:
-    """Tell whether a record is the next of a batch. RocketMQ 5 ends all properties as we end those within a batch."""
-    return (
-        message.physical_offset == before.physical_offset + before.size
-        and message.queue_offset == before.queue_offset + 1
-        and message.queue_id == before.queue_id
-        and message.stored_ms == before.stored_ms
-        and message.topic == before.topic
-    )

@@ -25,13 +25,13 @@ from smartgo.schema.timers import TimerEntry
 from smartgo.schema.topics import TIMER_TOPIC
 from smartgo.store.backgroundtask import BackgroundTask
 from smartgo.store.interfaces import IDispatcher
-from smartgo.store.messagereader import LANE as READ_LANE
 from smartgo.store.timer.logrecords import complain, entry_of, is_whole, read_records
 from smartgo.store.timer.recovery import TimerRecovery
 from smartgo.store.timer.slotfiles import SlotFiles, TimerCancelled
 from smartgo.store.timer.slotstorage import SlotStorage
 from smartgo.store.timer.source import TimerSource
 from smartgo.store.timer.waiting import WaitingTimers
+from smartgo.store.verifiedlog import LANE as READ_LANE
 
 _UNITS: Final = 256  # taken from the timer topic in one turn of the reactor
 _RETRY: Final = 5.0

@@ -343,7 +343,7 @@ class KilledTests(SynchronousTestCase):
             store = self.live(env, 5)
             scheduled = store.bounds(SCHEDULE_TOPIC, 0)[1]
             delivered: list[str] = []
-            while (found := store.read("T", 2, len(delivered), ReadLimit(), None)).count:
+            while (found := self.successResultOf(store.read_cold("T", 2, len(delivered), ReadLimit(), None))).count:
                 delivered += [decode(one.properties)[names.KEYS] for one in records(b"".join(found.parts))]
             self.assertEqual({int(key) for key in delivered} | {*range(scheduled - 11, scheduled)}, {*range(scheduled)})
             self.assertLessEqual(len(delivered) - len(set(delivered)), 10 * 11, seconds)

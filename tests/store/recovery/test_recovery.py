@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import posixpath
 from collections.abc import Callable
 from random import Random
 from typing import Any
 
+import msgspec
 from msgspec.structs import replace
 from twisted.logger import capturedLogs
 
-from smartgo.errors import ForeignFile, StoreDamaged, StoreError
+from smartgo.errors import ForeignFile, StoreError
+from smartgo.schema import regions
 from smartgo.schema.checkpoint import Checkpoint as PeerCheckpoint
 from smartgo.schema.message import pack_host
 from smartgo.schema.record import BLANK_SIZE, HEAD_SIZE, encode, encode_blank
@@ -241,8 +244,9 @@ class KilledTests(RecoveryTestCase):
             return read_at(path, offset, size)
 
         self.patch(env.files, "read_at", noted)
-        self.assertEqual(len(self.bodies(self.start(env))), 105)
+        after = self.start(env)
         self.assertNotIn(log_path(0), read)
+        self.assertEqual(len(self.bodies(after)), 105)
 
     def test_clock_set_back(self) -> None:
         """A clock that was set back, before or during the run, skips nothing."""
@@ -376,22 +380,81 @@ class PowerTests(RecoveryTestCase):
 
 class DamageTests(RecoveryTestCase):
     def test_in_the_middle(self) -> None:
-        """A bad record in flushed bytes with good ones behind it: the store does not open, and says where (S8)."""
+        """A bad record in flushed bytes with good ones behind it: it is set apart, and all others are there (S8)."""
         store = self.start(self.env)
-        offsets = self.send(store, *[message(body=b"x" * 50)] * 20)
+        offsets = self.send(store, *[message(body=b"%d" % number * 50) for number in range(20)])
         self.env.clock.advance(2)
         self.stopped(store)
-        del self.env.files.files[f"{ROOT}/consumequeue/T/0/{0:020d}"]  # so that the old records are looked at again
-        for at in (0, 4, 8, 30, HEAD_SIZE + 3, HEAD_SIZE + 50):
-            self.patch(walk, "_CHUNK", 100 + at)
+        end = store.log_bounds()[1]
+        for remade in (True, False):  # the queue is made anew from the log, or the damage is found by the first read
+            for at in (0, 4, 8, 30, HEAD_SIZE + 3, HEAD_SIZE + 50):
+                self.patch(walk, "_CHUNK", 100 + at)
+                env = killed(self.env)
+                if remade:
+                    del env.files.files[f"{ROOT}/consumequeue/T/0/{0:020d}"]
+                data = env.files.files[log_path()].data
+                data[offsets[7] + at] ^= 0x20
+                for _ in range(2):
+                    after = self.start(env)
+                    found = [bytes(one.body) for one in self.read_all(after)]
+                    self.assertEqual(found, [b"%d" % number * 50 for number in range(20) if number != 7])
+                    self.assertEqual((after.bounds("T", 0), after.log_bounds()[1]), ((0, 20), end))
+                    found_at = [(one.offset, one.end) for one in after.damage.regions]
+                    self.assertEqual(found_at, [(offsets[7], offsets[8])])
+                    self.stopped(after)
+                name = f"{ROOT}/quarantine/{offsets[7]:020d}-{offsets[8] - offsets[7]}"
+                self.assertEqual(env.files.read(name + ".bytes"), bytes(data[offsets[7] : offsets[8]]))
+                about = msgspec.json.decode(env.files.read(name + ".json"))
+                self.assertEqual((about["offset"], about["saved"]), (offsets[7], posixpath.basename(name) + ".bytes"))
+                if at in (30, HEAD_SIZE + 3):
+                    self.assertEqual((about["topic"], about["queue_id"], about["queue_offset"]), ("T", 0, 7))
+                listed = regions.decode(env.files.read(f"{ROOT}/{regions.PATH}"))
+                self.assertEqual([one.offset for one in listed], [offsets[7]])
+
+    def test_most_of_a_queue(self) -> None:
+        """Every second record of a queue is damaged: the others keep their offsets when the queue is made anew."""
+        store = self.start(self.env)
+        offsets = self.send(store, *[message(body=b"%d" % number * 9) for number in range(12)])
+        self.env.clock.advance(2)
+        self.stopped(store)
+        del self.env.files.files[f"{ROOT}/consumequeue/T/0/{0:020d}"]
+        for first in (0, 1):
             env = killed(self.env)
-            env.files.files[log_path()].data[offsets[7] + at] ^= 0x20
-            error = self.failureResultOf(open_store(env, ROOT, small()), StoreDamaged).value
-            assert isinstance(error, StoreDamaged)
-            self.assertEqual(error.offset, offsets[7])
-            self.assertIn(str(offsets[7]), str(error))
-            self.assertIn("put the file of a slave or a backup", str(error))
-            self.failureResultOf(open_store(env, ROOT, small()), StoreDamaged)
+            for offset in offsets[first::2]:
+                env.files.files[log_path()].data[offset + HEAD_SIZE] ^= 1
+            after = self.start(env)
+            found = [(one.queue_offset, bytes(one.body)) for one in self.read_all(after)]
+            self.assertEqual(found, [(number, b"%d" % number * 9) for number in range(1 - first, 12, 2)])
+            self.assertEqual(after.bounds("T", 0)[1], 12)
+            self.assertEqual(self.send(after, message())[0], after.units("T", 0, 12, 1)[0].commitlog_offset)
+
+    def test_put_right(self) -> None:
+        """A region that somebody put right while the store was closed is no damage any more."""
+        store = self.start(self.env)
+        offsets = self.send(store, *[message() for _ in range(5)])
+        self.stopped(store)
+        data = self.env.files.files[log_path()].data
+        data[offsets[2] + 8] ^= 1
+        store = self.start(self.env)
+        self.assertEqual(len(self.read_all(store)), 4)
+        self.stopped(store)
+        data[offsets[2] + 8] ^= 1
+        store = self.start(self.env)
+        self.assertEqual((len(self.bodies(store)), store.damage.regions), (5, []))
+        self.assertEqual(self.env.files.read(f"{ROOT}/{regions.PATH}"), b"[]")
+
+    def test_list_damaged(self) -> None:
+        """A list of regions that cannot be read does not keep the store from opening; the damage is found again."""
+        store = self.start(self.env)
+        offsets = self.send(store, *[message() for _ in range(5)])
+        self.stopped(store)
+        self.env.files.files[log_path()].data[offsets[2] + 8] ^= 1
+        for _ in range(2):
+            store = self.start(self.env)
+            self.assertEqual(len(self.read_all(store)), 4)
+            self.assertEqual([one.offset for one in store.damage.regions], [offsets[2]])
+            self.stopped(store)
+            self.env.files.files[f"{ROOT}/{regions.PATH}"].data[0] ^= 1
 
     def test_behind_the_checkpoint(self) -> None:
         """The same where the flushed part went further than the checkpoint, and nothing is changed."""
@@ -418,14 +481,18 @@ class DamageTests(RecoveryTestCase):
         self.assertEqual(self.start(env).log_bounds()[1], with_lanes.log_bounds()[1])  # below the checkpoint: not read
 
     def test_lost_tail(self) -> None:
-        """Flushed bytes that are gone with nothing behind them are a torn tail: the rest is served."""
+        """Flushed bytes that are gone with nothing behind them are damage: the rest is served, no offset is reused."""
         store = self.start(self.env)
         offsets = self.send(store, *[message()] * 10)
         self.env.clock.advance(2)
+        end = store.log_bounds()[1]
         del self.env.files.files[f"{ROOT}/consumequeue/T/0/{0:020d}"]
         env = killed(self.env)
         env.files.files[log_path()].data[offsets[6] :] = bytes(LOG_SIZE - offsets[6])
-        self.failureResultOf(open_store(env, ROOT, small()), StoreError)
+        after = self.start(env)
+        self.assertEqual((len(self.bodies(after)), after.log_bounds()[1], after.bounds("T", 0)[1]), (6, end, 10))
+        self.assertEqual([(one.offset, one.end) for one in after.damage.regions], [(offsets[6], end)])
+        self.assertEqual(after.append([message()]).queue_offset, 10)
 
 
 class ForeignTests(RecoveryTestCase):
@@ -597,13 +664,18 @@ class RocketTests(RecoveryTestCase):
             self.assertFalse(any(env.files.files[log_path(base)].data[begin:]))
 
     def test_damage(self) -> None:
-        """Damage that no crash can have made is refused also there."""
+        """Damage that no crash can have made is set apart also there: one message is missing, no other."""
         env = with_golden("store-a-crash")
-        middle = golden_store.read("store-a-crash").manifest["messages"][250]["physicalOffset"]
+        messages = golden_store.read("store-a-crash").manifest["messages"]
+        middle = messages[250]["physicalOffset"]
         env.files.files[log_path()].data[middle + 8] ^= 1
         env.files.files[f"{ROOT}/checkpoint"].data[:16] = PeerCheckpoint(1, 1).pack()[:16]
-        error = self.failureResultOf(open_store(env, ROOT, StoreSettings()), StoreDamaged).value
-        self.assertIn(str(middle), str(error))
+        store = self.opened(env, self.SETTINGS)
+        found = {
+            one.physical_offset for topic, queue_id in store.queues() for one in self.read_all(store, topic, queue_id)
+        }
+        self.assertEqual({one["physicalOffset"] for one in messages} - found, {middle})
+        self.assertEqual([one.offset for one in store.damage.regions], [middle])
 
     def test_everything_missing(self) -> None:
         """Without any queue file, and without the checkpoint, all queues are made anew, to the same bytes."""

@@ -1,0 +1,196 @@
+"""
+The damaged regions of the log that are known: in memory for readers, in C{quarantine/} for people and the next start.
+
+Damaged bytes stay where they are: readers leave them out, and what follows them stays readable (docs/spec/
+reliability#S8). A copy of the bytes and a JSON file that names their place, their queue and what is wrong with them are
+kept in C{quarantine/}; C{quarantine/regions.json} lists all regions (L{smartgo.schema.regions}).
+"""
+
+from __future__ import annotations
+
+import posixpath
+from bisect import bisect_left, bisect_right
+from collections.abc import Callable, Iterable
+from typing import Final
+
+import msgspec
+from twisted.logger import Logger
+
+from smartgo.env.interfaces import IEnvironment
+from smartgo.errors import BadBody
+from smartgo.schema import regions
+from smartgo.schema.logcheck import DamagedBytes
+from smartgo.schema.regions import UNREADABLE, Region
+from smartgo.store.filequeue import FileQueue, file_name
+
+DIRECTORY: Final = "quarantine"
+_COPY: Final = 4 << 20  # bytes that are copied at once
+
+
+class DamageFiles:
+    """The files in C{quarantine/} about damaged regions. All methods block."""
+
+    _log = Logger()
+
+    def __init__(self, env: IEnvironment, root: str) -> None:
+        self._files = env.files
+        self._wall_ms = env.clock.wall_ms
+        self._directory = posixpath.join(root, DIRECTORY)
+        self._path = posixpath.join(root, regions.PATH)
+
+    def load(self) -> list[Region]:
+        """
+        Return the regions that are known, in order, but for those that could not be read: they are tried again.
+
+        A list that cannot be read is none: damage is found again where it is read.
+        """
+        if not self._files.exists(self._path):
+            return []
+        try:
+            found = regions.decode(self._files.read(self._path))
+        except (BadBody, OSError) as error:
+            self._log.warn("the list of damaged regions cannot be read, and is made anew: {error}", error=str(error))
+            return []
+        return [region for region in found if not region.reason.startswith(UNREADABLE)]
+
+    def save(self, known: Iterable[Region]) -> None:
+        """Replace the list of regions. @raise OSError: it is as it was."""
+        self._files.make_directories(self._directory)
+        self._files.replace(self._path, regions.encode(list(known)), backup=False)
+
+    def keep(self, damage: DamagedBytes, log_files: FileQueue) -> Region:
+        """
+        Copy damaged bytes, with a JSON file beside the copy, and return their region.
+
+        Where that fails, such as for want of room, the region says that there is no copy.
+        """
+        message = damage.message
+        known = (message.topic, message.queue_id, message.queue_offset) if message is not None else ("", -1, -1)
+        name = f"{file_name(damage.offset)}-{damage.length}"
+        region = Region(damage.offset, damage.length, damage.reason, *known, self._wall_ms(), f"{name}.bytes")
+        try:
+            self._files.make_directories(self._directory)
+            target = posixpath.join(self._directory, region.saved)
+            if not self._files.exists(target):
+                self._copy(region, log_files, target)
+                about = msgspec.json.format(msgspec.json.encode(region), indent=2)
+                self._files.replace(posixpath.join(self._directory, f"{name}.json"), about, backup=False)
+        except OSError as error:
+            self._log.warn(
+                "the damaged bytes at {offset} could not be copied to quarantine: {error}",
+                offset=damage.offset,
+                error=str(error),
+            )
+            return msgspec.structs.replace(region, saved="")
+        return region
+
+    def _copy(self, region: Region, log_files: FileQueue, target: str) -> None:
+        file = log_files.find(region.offset)
+        if file is None:
+            return
+        begin = region.offset - file.base
+        end = min(region.end - file.base, file.size)
+        while begin < end:
+            data = self._files.read_at(file.path, begin, min(_COPY, end - begin))
+            if not data:
+                break
+            self._files.append(target, data)
+            begin += len(data)
+
+
+class DamageTable:
+    """
+    The damaged regions of one store, in order of their offsets.
+
+    @ivar regions: all that are known.
+    @ivar found: how many were found since the start.
+    """
+
+    _log = Logger()
+
+    def __init__(self, known: Iterable[Region], changed: Callable[[], None]) -> None:
+        """
+        @param changed: called when regions were added or removed.
+        """
+        self.regions = sorted(known, key=lambda region: region.offset)
+        self.found = 0
+        self._changed = changed
+
+    def __len__(self) -> int:
+        return len(self.regions)
+
+    @property
+    def end(self) -> int:
+        """Physical offset after the last region; 0 without one."""
+        return self.regions[-1].end if self.regions else 0
+
+    @property
+    def size(self) -> int:
+        """Bytes in all regions."""
+        return sum(region.length for region in self.regions)
+
+    def holds(self, offset: int) -> bool:
+        """Tell whether a physical offset lies in a damaged region."""
+        return self.touches(offset, offset + 1)
+
+    def touches(self, begin: int, end: int) -> bool:
+        """Tell whether any byte from C{begin} to C{end} is damaged."""
+        found = self.regions
+        at = bisect_left(found, end, key=_begin_of)
+        return at > 0 and found[at - 1].end > begin
+
+    def between(self, begin: int, end: int) -> list[Region]:
+        """Return the regions that hold any byte from C{begin} to C{end}."""
+        return [region for region in self.regions if region.offset < end and region.end > begin]
+
+    def add(self, found: Iterable[Region]) -> None:
+        """Enter regions that were found, and log each; those that are known are left as they are."""
+        new = [region for region in found if not self.holds(region.offset)]
+        for region in new:
+            self.regions.insert(bisect_right(self.regions, region.offset, key=_begin_of), region)
+            log_damage(self._log, region)
+        if new:
+            self.found += len(new)
+            self._changed()
+
+    def remove(self, region: Region) -> None:
+        """Forget a region: its bytes were put right."""
+        if region in self.regions:
+            self.regions.remove(region)
+            self._changed()
+
+    def release(self, minimum: int) -> None:
+        """Forget the regions below a physical offset: the log files were removed."""
+        kept = [region for region in self.regions if region.end > minimum]
+        if len(kept) < len(self.regions):
+            self.regions = kept
+            self._changed()
+
+
+def _begin_of(region: Region) -> int:
+    return region.offset
+
+
+def log_damage(log: Logger, region: Region) -> None:
+    """Say in the log what is damaged, and where the bytes are."""
+    if region.topic:
+        log.error(
+            "the message at physical offset {offset} (topic {topic}, queue {queue}, offset {queue_offset}) is damaged:"
+            " {reason}; it is not delivered, and its {length} B are kept as quarantine/{saved}",
+            offset=region.offset,
+            topic=region.topic,
+            queue=region.queue_id,
+            queue_offset=region.queue_offset,
+            reason=region.reason,
+            length=region.length,
+            saved=region.saved,
+        )
+    else:
+        log.error(
+            "{length} B of the log at physical offset {offset} are damaged: {reason}; what was stored there is not"
+            " delivered, and the bytes are kept as quarantine/{saved}",
+            offset=region.offset,
+            reason=region.reason,
+            length=region.length,
+            saved=region.saved,
+        )

@@ -1,0 +1,62 @@
+"""The integrity of an open store: the table of damaged regions in its log, and what was checked."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Final
+
+from smartgo.env.interfaces import IEnvironment
+from smartgo.schema.regions import Region
+from smartgo.store.backgroundtask import BackgroundTask
+from smartgo.store.commitlog import CommitLog
+from smartgo.store.damage import DamageFiles, DamageTable
+from smartgo.store.verifiedlog import VerifiedLog
+
+LANE: Final = "tables"
+
+
+class LogIntegrity:
+    """
+    The damage of one open store.
+
+    @ivar damage: the regions that are known.
+    @ivar verified: what was checked.
+    """
+
+    def __init__(self, env: IEnvironment, root: str, log: CommitLog, own_from: int, known: list[Region]) -> None:
+        """
+        @param own_from: physical offset from which on recovery checked every record.
+        @param known: the damaged regions that recovery found, or knew of.
+        """
+        self._threads = env.threads
+        self._kept = DamageFiles(env, root)
+        self._saving = BackgroundTask("the list of damaged regions")
+        self._listeners: list[Callable[[], None]] = []
+        self._running = self._again = False
+        self.damage = DamageTable(known, self._changed)
+        self.verified = VerifiedLog(log, own_from, self.damage, self._kept, env.threads, env.files)
+
+    def follow(self, listener: Callable[[], None]) -> None:
+        """Call C{listener} when the damaged regions have changed."""
+        self._listeners.append(listener)
+
+    def _changed(self) -> None:
+        for listener in self._listeners:
+            listener()
+        self._again = True
+        if not self._running:
+            self._save()
+
+    def _save(self) -> None:
+        self._running, self._again = True, False
+        work = self._threads.run(LANE, self._kept.save, list(self.damage.regions))
+        self._saving.follow(work, lambda _: None).addBoth(self._saved)
+
+    def _saved(self, _: object) -> None:
+        self._running = False
+        if self._again and not self._saving.failed:
+            self._save()
+
+    async def idle(self) -> None:
+        """Return when nothing is being saved."""
+        await self._saving.idle()

@@ -1,0 +1,229 @@
+"""
+The parts of the log that were checked, and the check of all others when they are first read.
+
+What this process appended is right by construction, and what recovery read was checked then. All else is checked once,
+a region of 256 KiB at a time, in the reader thread and through the file, not the mapping: a page that the disk cannot
+give is an error of a read there, and would end the process here. Records begin anywhere, so a region stands for the
+records that begin in it; for each the place is kept where the first record behind it begins, so that the next region
+need not look for it: 4 B a region, 16 KiB a log file of 1 GiB.
+
+A read that the disk answers with an error fails the first time: the reader may ask again. The second time the pages
+that cannot be read are damage like any other, until the next start.
+"""
+
+from __future__ import annotations
+
+from array import array
+from typing import Final, NamedTuple
+
+from twisted.internet.defer import Deferred
+
+from smartgo.env.interfaces import IFiles, IThreads
+from smartgo.schema.logcheck import CheckedRange, DamagedBytes, check_range
+from smartgo.schema.regions import UNREADABLE, Region
+from smartgo.store.commitlog import CommitLog
+from smartgo.store.damage import DamageFiles, DamageTable
+from smartgo.store.mappedfile import MappedFile
+
+LANE: Final = "read"
+REGION: Final = 256 << 10
+"""Bytes of the log that are checked at once."""
+_PAGE: Final = 4096
+_UNCHECKED: Final = -1
+
+
+class CheckedRegion(NamedTuple):
+    """The result of checking a region: where the next record begins, the damage, and how many records are right."""
+
+    next_start: int
+    damage: list[Region]
+    records: int
+
+
+class VerifiedLog:
+    """
+    The checked regions of one log.
+
+    @ivar clean_from: physical offset; from here on all was checked, or appended by this process, and nothing is
+        damaged.
+    @ivar own_from: physical offset; from here on recovery checked the records, or this process appended them.
+    @ivar damage: what is damaged.
+    """
+
+    def __init__(
+        self,
+        log: CommitLog,
+        own_from: int,
+        damage: DamageTable,
+        kept: DamageFiles,
+        threads: IThreads,
+        files: IFiles,
+    ) -> None:
+        """
+        @param kept: where damaged bytes are copied to.
+        """
+        self._commitlog = log
+        self._kept = kept
+        self._threads = threads
+        self._files = files
+        self._starts: dict[int, array[int]] = {}  # by base of the log file: see the module
+        self._failed: set[int] = set()  # physical offsets of regions that could not be read
+        self.damage = damage
+        self.own_from = own_from
+        self.clean_from = max(own_from, damage.end)
+
+    # -- what is known -----------------------------------------------------------------------------------------
+
+    def covers(self, first: int, last: int) -> bool:
+        """
+        Tell whether the records that begin at two physical offsets, and all between them, were checked.
+
+        Where there is no log file there is nothing to check.
+        """
+        last = min(last, self.own_from - 1)
+        while first <= last:
+            file = self._commitlog.files.find(first)
+            if file is None:
+                return True
+            starts = self._starts.get(file.base)
+            if starts is None:
+                return False
+            number = (first - file.base) // REGION
+            if starts[number] < 0:
+                return False
+            first = min(file.base + (number + 1) * REGION, file.end)
+        return True
+
+    def is_clean(self, first: int, last: int) -> bool:
+        """Tell whether L{covers} holds, and none of these records is damaged."""
+        return self.covers(first, last) and not self.damage.touches(first, last + 1)
+
+    # -- checking ----------------------------------------------------------------------------------------------
+
+    def verify(self, offset: int) -> Deferred[None]:
+        """
+        Check the region that a physical offset lies in, if it was not checked before.
+
+        @raise OSError: through the Deferred: the disk could not read it. Asked again it is taken for damaged.
+        """
+        return Deferred.fromCoroutine(self._verify(offset))
+
+    async def _verify(self, offset: int) -> None:
+        if not self.covers(offset, offset):
+            await self.check(offset)
+
+    async def check(self, offset: int) -> CheckedRegion | None:
+        """
+        Check the region that a physical offset lies in, as far as the log goes, whatever is known of it.
+
+        @return: C{None} where there is no log.
+        @raise OSError: as L{verify}.
+        """
+        log = self._commitlog
+        file = log.files.find(offset)
+        if file is None or offset >= log.whole:
+            return None
+        number = (offset - file.base) // REGION
+        begin = file.base + number * REGION
+        limit = min(file.end, log.whole)
+        end = min(begin + REGION, limit)
+        starts = self._starts.get(file.base)
+        start: int | None = None
+        if not number:
+            start = file.base
+        elif starts is not None and starts[number - 1] >= 0:
+            start = file.base + starts[number - 1]
+        try:
+            found = await self._threads.run(LANE, self._check, file, (begin, end, limit), start)
+        except OSError:
+            self._failed.add(begin)
+            raise
+        self._note(file, number, found, end)
+        return found
+
+    def _check(self, file: MappedFile, bounds: tuple[int, int, int], start: int | None) -> CheckedRegion:
+        """Check one region; in the lane. The bounds are its begin, its end, and that of the log in this file."""
+        begin, end, limit = bounds
+        pages = PageReader(self._files, file, tolerant=begin in self._failed)
+        found: CheckedRange = check_range(pages.read, begin, end, limit, file.end, (file.base, start))
+        damage = [self._kept.keep(pages.explain(one), self._commitlog.files) for one in found.damage]
+        return CheckedRegion(found.next_start, damage, found.records)
+
+    def _note(self, file: MappedFile, number: int, found: CheckedRegion, end: int) -> None:
+        """Enter the result of a check."""
+        if self._commitlog.files.find(file.base) is not file:
+            return  # it was removed meanwhile
+        self.damage.add(found.damage)
+        self.clean_from = max(self.clean_from, self.damage.end)
+        count = -(-file.size // REGION)
+        starts = self._starts.get(file.base)
+        if starts is None:
+            self._release()
+            starts = self._starts[file.base] = array("i", [_UNCHECKED]) * count
+        if end < min(file.base + (number + 1) * REGION, file.end, self.own_from):
+            return  # only the beginning of it was checked: the log ended there
+        # A record, a blank or damage may go on behind the region, over others in which nothing begins.
+        after = min(max(found.next_start, end), file.end) - file.base
+        starts[number] = after
+        number += 1
+        while number < count and after >= min((number + 1) * REGION, file.size):
+            starts[number] = after
+            number += 1
+
+    def _release(self) -> None:
+        """Forget what was removed from the front of the log."""
+        minimum = self._commitlog.minimum
+        for base in [base for base in self._starts if base < minimum]:
+            del self._starts[base]
+        self._failed = {offset for offset in self._failed if offset >= minimum}
+        self.damage.release(minimum)
+
+
+class PageReader:
+    """
+    Reads one log file; a tolerant one takes the pages that the disk cannot read for zeros.
+
+    @ivar unreadable: physical offsets of those pages, and why.
+    """
+
+    def __init__(self, files: IFiles, file: MappedFile, tolerant: bool) -> None:
+        self._files = files
+        self._file = file
+        self._tolerant = tolerant
+        self.unreadable: dict[int, str] = {}
+
+    def read(self, offset: int, size: int) -> bytes:
+        """
+        Read from the file.
+
+        @raise OSError: the disk cannot, and this is no tolerant reader.
+        """
+        at = offset - self._file.base
+        try:
+            return self._files.read_at(self._file.path, at, size)
+        except FileNotFoundError:
+            raise
+        except OSError:
+            if not self._tolerant:
+                raise
+        return self._read_pages(at, min(size, self._file.size - at))
+
+    def _read_pages(self, at: int, size: int) -> bytes:
+        parts = []
+        end = at + size
+        while at < end:
+            part = min(_PAGE - at % _PAGE, end - at)
+            try:
+                parts.append(self._files.read_at(self._file.path, at, part))
+            except OSError as error:
+                self.unreadable[self._file.base + at - at % _PAGE] = str(error)
+                parts.append(bytes(part))
+            at += part
+        return b"".join(parts)
+
+    def explain(self, damage: DamagedBytes) -> DamagedBytes:
+        """Return damage with what the disk said, where it could not read a page of it."""
+        for page, why in self.unreadable.items():
+            if page < damage.end and page + _PAGE > damage.offset:
+                return damage._replace(reason=f"{UNREADABLE}: {why}")
+        return damage
