@@ -52,24 +52,43 @@ class TagFilter:
         return self._codes
 
 
-class _FilterCache:
-    """The filters of expressions that were asked for lately, so that a pull need not parse its own."""
+class FilterCache:
+    """The filters of the subscriptions that pulls had lately, so that a pull need not parse its own."""
 
     def __init__(self) -> None:
-        self.filters: dict[str, TagFilter] = {}
+        self._filters: dict[str, TagFilter] = {}
         self._tags = 0
 
-    def add(self, expression: str, found: TagFilter) -> None:
+    def __len__(self) -> int:
+        return len(self._filters)
+
+    def find(self, expression_type: str | None, expression: str | None) -> TagFilter | None:
+        """
+        Return the filter of a subscription, C{None} where everything passes.
+
+        @raise RequestRefused: the expression is of a type other than C{TAG}; the remark is that of a broker that has
+            property filters off.
+        @raise SubscriptionParseFailed: see L{tag_filter}.
+        """
+        if expression_type and expression_type != TAG:
+            raise RequestRefused(f"The broker does not support consumer to filter message by {expression_type}")
+        if not expression or expression == ALL:
+            return None
+        found = self._filters.get(expression)
+        if found is None:
+            found = tag_filter(expression)
+            if found is not None:
+                self._keep(expression, found)
+        return found
+
+    def _keep(self, expression: str, found: TagFilter) -> None:
         """Keep a filter; where there are too many, or too many tags in them, the others are forgotten."""
         tags = len(found.hashes())
-        if len(self.filters) >= _CACHED or self._tags + tags > _CACHED_TAGS:
-            self.filters.clear()
+        if len(self._filters) >= _CACHED or self._tags + tags > _CACHED_TAGS:
+            self._filters.clear()
             self._tags = 0
-        self.filters[expression] = found
+        self._filters[expression] = found
         self._tags += tags
-
-
-_cache = _FilterCache()
 
 
 def tag_filter(expression: str | None) -> TagFilter | None:
@@ -80,25 +99,9 @@ def tag_filter(expression: str | None) -> TagFilter | None:
     """
     if not expression or expression == ALL:
         return None
-    try:
-        return _cache.filters[expression]
-    except KeyError:
-        pass
     if len(expression) > _EXPRESSION_LIMIT:
         raise SubscriptionParseFailed(f"the subscription expression is longer than {_EXPRESSION_LIMIT} characters")
     tags = [tag for part in expression.split("||") if (tag := part.strip())]
     if not tags:
         raise SubscriptionParseFailed("parse the consumer's subscription failed")
-    found = TagFilter(frozenset(map(tag_code, tags)))
-    _cache.add(expression, found)
-    return found
-
-
-def check_type(expression_type: str | None) -> None:
-    """
-    Accept tag expressions, and refuse every other type.
-
-    @raise RequestRefused: it is of another type, with the remark of a broker that has property filters off.
-    """
-    if expression_type and expression_type != TAG:
-        raise RequestRefused(f"The broker does not support consumer to filter message by {expression_type}")
+    return TagFilter(frozenset(map(tag_code, tags)))

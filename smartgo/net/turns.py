@@ -9,6 +9,7 @@ The order of work in one turn of the reactor: which answers leave at its end, wh
 from __future__ import annotations
 
 from collections import deque
+from collections.abc import Callable
 from typing import Final, Protocol
 
 from twisted.internet.interfaces import IDelayedCall, IReactorTime
@@ -42,19 +43,12 @@ class Backlogged(Protocol):
         """Write the answers."""
 
 
-class Run(Protocol):
-    """A processor that was given requests and was not told yet that there are no more for now."""
-
-    def run_ended(self) -> None:
-        """Do what is cheaper once for many requests."""
-
-
 class TurnScheduler:
     """
     The turns of all links of a process.
 
     @ivar began_at: when a peer was last read, or a queue of requests last served.
-    @ivar begun: processors whose run of requests is to be ended before any answer leaves.
+    @ivar begun: what is to be called, once for many requests, before any answer leaves.
     @ivar together: whether answers wait for the end of the turn, because many links are read in each.
     """
 
@@ -63,7 +57,7 @@ class TurnScheduler:
     def __init__(self, clock: IReactorTime) -> None:
         self._clock = clock
         self.began_at = clock.seconds()
-        self.begun: list[Run] = []
+        self.begun: list[Callable[[], None]] = []
         self.together = False
         self._reader: object = None  # who was read last
         self._reads = 0  # how often running it was another than before; while together, by one alone in its turn
@@ -177,8 +171,8 @@ class TurnScheduler:
         self._taken = 0
         ended = self.begun[:]
         self.begun.clear()  # whoever is in the middle of a run has the same list
-        for run in ended:
+        for end in ended:
             try:
-                run.run_ended()
+                end()
             except Exception:
                 self._log.failure("ending a run of requests failed")

@@ -10,16 +10,16 @@ Source of the codes and remarks: C{remoting/netty/NettyRemotingAbstract.java}, C
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Sequence
-from typing import Final
+from typing import Any, Final
 
 from twisted.internet.defer import CancelledError, Deferred
 from twisted.python.failure import Failure
 from zope.interface import implementer
 
 from smartgo.errors import BadHeader, CodeNotSupported, FramingError, RequestRefused, ServiceNotAvailable, SystemBusy
-from smartgo.net.turns import Run
 from smartgo.remoting.buglog import BugLog
 from smartgo.remoting.interfaces import Answer, IDispatchedPeer, IOutstanding, IPeer, IRequestHook, IRequestProcessor
+from smartgo.remoting.processor import Processor
 from smartgo.schema.command import ONE_WAY, RESPONSE, Command, decode, encode
 from smartgo.schema.headertemplates import HeaderTemplateCache
 
@@ -42,14 +42,25 @@ class LongPoll(Deferred[Answer]):
 
 
 class _Family:
-    """A processor's methods, bound once."""
+    """
+    A processor's methods, bound once.
+
+    @ivar refuses: C{None} where it takes every request.
+    @ivar run_ended: C{None} where it puts nothing off to the end of a run.
+    """
 
     __slots__ = ("process", "refuses", "run_ended")
 
     def __init__(self, processor: IRequestProcessor) -> None:
         self.process: Callable[[IPeer, Command], Answer | Deferred[Answer]] = processor.process
-        self.refuses: Callable[[], bool] = processor.refuses
-        self.run_ended: Callable[[], None] = processor.run_ended
+        self.refuses: Callable[[], bool] | None = _overridden(processor, "refuses")
+        self.run_ended: Callable[[], None] | None = _overridden(processor, "run_ended")
+
+
+def _overridden(processor: IRequestProcessor, name: str) -> Any:
+    """Return a method of a processor; C{None} where it is the one of L{Processor}, which does nothing."""
+    inherits = getattr(type(processor), name, None) is getattr(Processor, name)
+    return None if inherits else getattr(processor, name)
 
 
 class Dispatcher:
@@ -93,15 +104,15 @@ class Dispatcher:
 
     # -- the hot path --------------------------------------------------------------------------------------
 
-    def run(self, peer: IDispatchedPeer, frames: Sequence[bytes], begun: list[Run]) -> int:
+    def run(self, peer: IDispatchedPeer, frames: Sequence[bytes], begun: list[Callable[[], None]]) -> int:
         """
         Take frames in order and put the answers that are ready into C{peer.link.out}.
 
         It stops early when the answers fill C{peer.link.room}, when too many requests are in flight, or when the
         connection is being ended.
 
-        @param begun: the processors with a run that is to be ended before the answers leave; those that were given a
-            request are added.
+        @param begun: what ends the runs of processors before the answers leave; that of each processor that was given
+            a request is added.
         @return: how many frames were taken, one at least.
         @raise FramingError: a header length that is none, or a header that our decoder fails on; the frames before
             it were answered.
@@ -138,11 +149,12 @@ class Dispatcher:
                     answer = self._process_after(passing, peer, request, family)
                 elif family is None:
                     raise CodeNotSupported(request.code)
-                elif family.refuses():
+                elif family.refuses is not None and family.refuses():
                     raise SystemBusy(REJECTED)
                 else:
-                    if family not in begun:
-                        begun.append(family)
+                    end = family.run_ended
+                    if end is not None and end not in begun:
+                        begun.append(end)
                     answer = family.process(peer, request)
             except RequestRefused as refusal:
                 answer = request.answer(refusal.code, str(refusal))
@@ -213,12 +225,13 @@ class Dispatcher:
         def process(_: None) -> Answer | Deferred[Answer]:
             if family is None:
                 raise CodeNotSupported(request.code)
-            if family.refuses():
+            if family.refuses is not None and family.refuses():
                 raise SystemBusy(REJECTED)
             try:
                 return family.process(peer, request)
             finally:
-                family.run_ended()
+                if family.run_ended is not None:
+                    family.run_ended()
 
         return passing.addCallback(process)
 

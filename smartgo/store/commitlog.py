@@ -285,9 +285,10 @@ class CommitLog:
         self._now_ms = max(1, self._wall_ms())  # recovery believes in no record from before 1970
         return self._now_ms
 
-    def end_run(self) -> None:
-        """End the present run: the next append reads the clock."""
+    def end_run(self) -> int:
+        """End the present run: the next append reads the clock. Return the physical offset after the last record."""
         self._now_ms = 0
+        return self.end - self.torn
 
     def _too_long(self, body_size: int, properties_size: int) -> MessageIllegal:
         return MessageIllegal(

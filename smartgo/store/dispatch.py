@@ -90,10 +90,9 @@ class QueueDispatch:
     def end_run(self) -> None:
         """Publish the units of the present run, or keep them until the flush."""
         log = self._commitlog
-        log.end_run()
+        end = log.end_run()
         staged = self._staged[:]
         self._staged.clear()
-        end = log.whole
         self.run_end = log.end
         stored_ms = log.stored_ms
         told: list[tuple[ConsumeQueue, list[int], int]] = []

@@ -15,7 +15,8 @@ from smartgo.net.limits import Limits
 from smartgo.remoting import dispatch
 from smartgo.remoting.buglog import BugLog
 from smartgo.remoting.dispatch import NOTHING, Dispatcher, LongPoll
-from smartgo.remoting.interfaces import IConnectionListener, IRequestHook, IRequestProcessor
+from smartgo.remoting.interfaces import IConnectionListener, IPeer, IRequestHook, IRequestProcessor
+from smartgo.remoting.processor import Processor
 from smartgo.schema.command import Command, encode
 from tests.remoting.doubles import ECHO, LATE, OTHER, Accepted, Doing, Hearing, Lates, echo, request
 
@@ -142,6 +143,22 @@ class RunTests(SynchronousTestCase):
         self.assertEqual((written, len(accepted.wire.writes)), ([0, 0], 1))
         accepted.hear(request(ECHO))
         self.assertEqual(one.runs, [3, 4])
+
+    def test_nothing_put_off(self) -> None:
+        """What a processor inherits from L{Processor}, which refuses nothing and puts nothing off, is never called."""
+
+        @implementer(IRequestProcessor)
+        class Plain(Processor):
+            codes = frozenset({ECHO})
+
+            def process(self, peer: IPeer, request: Command) -> Command:
+                return request.answer(body=request.body)
+
+        accepted = Accepted([Plain()])
+        self.patch(Processor, "refuses", None)
+        self.patch(Processor, "run_ended", None)
+        accepted.hear(request(ECHO, 1, b"hello"))
+        self.assertEqual([(one.code, one.body) for one in accepted.answers()], [(0, b"hello")])
 
     def test_run_ended_fails(self) -> None:
         """A processor that fails at the end of the run costs neither the answers nor the others their end."""

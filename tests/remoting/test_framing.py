@@ -19,14 +19,6 @@ def frame(body: bytes) -> bytes:
     return struct.pack(">i", len(body)) + body
 
 
-def pulled(decoder: LengthFieldDecoder) -> list[bytes]:
-    """All frames that can be pulled now."""
-    got = []
-    while (body := decoder.next_frame()) is not None:
-        got.append(body)
-    return got
-
-
 class ForeignTests(SynchronousTestCase):
     """Clients of other protocols."""
 
@@ -76,30 +68,22 @@ class FramesTests(SynchronousTestCase):
                 self.assertEqual(got, bodies, f"cut at {first} and {second}")
 
     def test_random(self) -> None:
-        """Random frames in random chunks come out as they went in, by frames(), by next_frame(), and by both mixed."""
+        """Random frames in random chunks come out as they went in, and what is unfinished is counted."""
         random = Random(20240501)
         for round_ in range(300):
             bodies = [random.randbytes(random.choice((0, 1, 3, 50, 3000))) for _ in range(random.randrange(1, 30))]
             stream = b"".join(map(frame, bodies))
-            batch, single, mixed = (LengthFieldDecoder(limit=4000) for _ in range(3))
-            got: tuple[list[bytes], list[bytes], list[bytes]] = ([], [], [])
+            decoder = LengthFieldDecoder(limit=4000)
+            got: list[bytes] = []
             at = 0
             while at < len(stream):
                 size = random.choice((1, 2, 5, 100, 5000))
-                chunk = stream[at : at + size]
+                got += decoder.frames(stream[at : at + size])
                 at += size
-                got[0].extend(batch.frames(chunk))
-                single.feed(chunk)
-                got[1].extend(pulled(single))
-                if random.random() < 0.5:
-                    got[2].extend(mixed.frames(chunk))
-                else:
-                    mixed.feed(chunk)
-                    if random.random() < 0.5 and (one := mixed.next_frame()) is not None:
-                        got[2].append(one)
-            got[2].extend(mixed.frames(b""))
-            for result in got:
-                self.assertEqual(result, bodies, f"round {round_}")
+                whole = sum(len(body) + 4 for body in got)
+                self.assertEqual(decoder.pending, min(at, len(stream)) - whole)
+            self.assertEqual(got, bodies, f"round {round_}")
+            self.assertEqual(decoder.frames(b""), [])
 
     def test_pending(self) -> None:
         """An unfinished frame is counted with its length word, from its first byte on."""
@@ -121,9 +105,7 @@ class FramesTests(SynchronousTestCase):
                 continue
             error = self.assertRaises(BadFrameLength, decoder.frames, stream)
             self.assertEqual((error.length, error.minimum, error.limit), (length, 4, 80))
-            decoder = LengthFieldDecoder(limit=80, minimum=4)
-            decoder.feed(stream)
-            self.assertRaises(BadFrameLength, decoder.next_frame)
+            self.assertRaises(BadFrameLength, decoder.frames, b"")
 
     def test_broken_behind_whole(self) -> None:
         """Whole frames before a bad length are returned, the error is kept, and the next call raises it."""
@@ -132,7 +114,6 @@ class FramesTests(SynchronousTestCase):
         self.assertIsInstance(decoder.broken, BadFrameLength)
         self.assertRaises(BadFrameLength, decoder.frames, b"")
         self.assertRaises(BadFrameLength, decoder.frames, frame(b"more"))
-        self.assertRaises(BadFrameLength, decoder.next_frame)
 
     def test_nothing_reserved(self) -> None:
         """A length word that announces 16 MiB costs no memory before the bytes come."""

@@ -10,7 +10,7 @@ import msgspec
 from twisted.internet.defer import Deferred
 from zope.interface import implementer
 
-from smartgo.broker.filter import check_type, tag_filter
+from smartgo.broker.filter import FilterCache
 from smartgo.broker.interfaces import IBroker
 from smartgo.broker.processors.requestcodes import answered_by
 from smartgo.broker.tables.topics import READ
@@ -93,6 +93,7 @@ class PullProcessor(Processor):
         self._slave = broker.is_slave
         self._correct = not broker.is_slave or settings.store.offset_check_in_slave
         self._is_without_master = broker.is_without_master
+        self._filters = FilterCache()
         self._responses = ResponseFrames()
         self._event_rate = TokenBuckets(_EVENTS_PER_SECOND, _EVENTS_PER_SECOND)
 
@@ -135,8 +136,7 @@ class PullProcessor(Processor):
 
     def _filter(self, header: PullRequest, group: SubscriptionGroupConfig) -> IMessageFilter | None:
         if header.sys_flag & SUBSCRIPTION:
-            check_type(header.expression_type)
-            return tag_filter(header.subscription)
+            return self._filters.find(header.expression_type, header.subscription)
         members = self._consumers.get(header.consumer_group)
         if members is None:
             raise SubscriptionNotExist("the consumer's group info not exist")
@@ -147,8 +147,7 @@ class PullProcessor(Processor):
             raise SubscriptionNotExist("the consumer's subscription not exist")
         if subscription.sub_version < header.sub_version:
             raise SubscriptionNotLatest("the consumer's subscription not latest")
-        check_type(subscription.expression_type)
-        return tag_filter(subscription.sub_string)
+        return self._filters.find(subscription.expression_type, subscription.sub_string)
 
     def _read(
         self,
