@@ -238,6 +238,14 @@ _ALERTS: Final = (
         of_groups(lambda one: 0.0 if one.enabled else one.lag), lasting=300,
     ),
     Judgement(
+        "group-lost-messages", "critical", 0, "count", "group",
+        "{value} messages were removed before this group read them",
+        "Old messages were removed before this group read them: it is too slow for the retention time or the disk.",
+        "Add consumers, or keep messages longer (fileReservedTime, a larger disk): smartgo cluster tidy --dry-run.",
+        of_groups(lambda one: one.removed_unread), window=3600, prometheus="SmartgoGroupLostMessages",
+        momentary="warning",
+    ),
+    Judgement(
         "dead-letters", "warning", 0, "count", "group",
         "{value} new dead letters",
         "Messages of the group became dead letters: it failed to consume them too often.",

@@ -32,6 +32,7 @@ class GroupSnapshot(NamedTuple):
     @ivar lag_seconds: age of the message that it consumed last, while messages wait.
     @ivar members: consumers that are connected; C{None} where no broker answered.
     @ivar enabled: whether its settings let it consume.
+    @ivar removed_unread: messages that retention removed before it read them, counted since the brokers started.
     """
 
     lag: int
@@ -39,6 +40,7 @@ class GroupSnapshot(NamedTuple):
     consume_tps: float
     members: int | None
     enabled: bool
+    removed_unread: int = 0
 
 
 class ClusterSnapshot(NamedTuple):

@@ -128,3 +128,4 @@ class StoreWork:
         self.group_progress = GroupProgress(
             clock, tables.topics, tables.offsets, tables.consumers, store, tables.stats, settings.broker.broker_name
         )
+        store.cleaner.expiry.listeners.append(self.group_progress.unread_removals.expired)

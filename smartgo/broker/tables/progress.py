@@ -16,6 +16,7 @@ from smartgo.broker.figures.stats import BrokerStats
 from smartgo.broker.tables.consumers import ConsumerTable
 from smartgo.broker.tables.offsets import OffsetTable
 from smartgo.broker.tables.topics import TopicTable
+from smartgo.broker.tables.unreadremovals import UnreadRemovals
 from smartgo.env.interfaces import IClock
 from smartgo.schema.bodies import ConsumeStats, MessageQueue, OffsetWrapper, QueueTimeSpan, TopicConfig
 from smartgo.schema.topics import queue_ids
@@ -31,7 +32,11 @@ _Consumed = tuple[
 
 
 class GroupProgress:
-    """Measures the lag of groups, and the age of what they have not consumed."""
+    """
+    Measures the lag of groups, and the age of what they have not consumed.
+
+    @ivar unread_removals: counts what retention removed before groups read it.
+    """
 
     def __init__(
         self,
@@ -51,6 +56,7 @@ class GroupProgress:
         self._store = store
         self._stats = stats
         self._broker_name = broker_name
+        self.unread_removals = UnreadRemovals(offsets)
 
     def queue(self, topic: str, queue_id: int) -> MessageQueue:
         """Name a queue of this broker."""
@@ -105,11 +111,13 @@ class GroupProgress:
         name, bounds = self._broker_name, self._store.bounds
         stats = ConsumeStats(consume_tps=self._stats.consume_tps(group, topic))
         offsets = self._offsets.queues(group, topic)
+        removed = self.unread_removals.of(group, topic)
         for queue_id in queue_ids(queues):
             offset = max(0, offsets.get(queue_id, 0))
-            stats.offset_table[MessageQueue(topic, name, queue_id)] = one = OffsetWrapper(
-                bounds(topic, queue_id)[1], offset, offset
-            )
+            minimum, maximum = bounds(topic, queue_id)
+            stats.offset_table[MessageQueue(topic, name, queue_id)] = one = OffsetWrapper(maximum, offset, offset)
+            if removed or 0 < offset < minimum:  # what a start before this one has counted is known by the gap alone
+                one.removed = max(removed.get(queue_id, 0), minimum - offset if offset else 0)
             if offset > 0:
                 consumed.append(((topic, queue_id, offset - 1), one))
         return stats

@@ -332,7 +332,11 @@ class Diagnosis:
 
     async def _group(self, name: str) -> FindingStream:
         subject = f"group {name}"
-        lag = lag_of(await self._admin.groups.progress(name))
+        progress = await self._admin.groups.progress(name)
+        lag = lag_of(progress)
+        removed = sum(one.removed for one in progress.offset_table.values())
+        for one in judged("group-lost-messages", subject, removed, f"{removed:,}"):
+            yield one
         connection = await self._admin.groups.connections(name)
         if connection is None:
             if lag:

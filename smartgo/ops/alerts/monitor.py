@@ -212,7 +212,9 @@ class AlertMonitor:
             if entry is not None and progress is not None:
                 enabled = all(config.consume_enable for config in entry.configs.values())
                 lag_seconds = progress.lag_ms / 1000
-                found[name] = GroupSnapshot(progress.lag, lag_seconds, progress.consume_tps, one.members, enabled)
+                found[name] = GroupSnapshot(
+                    progress.lag, lag_seconds, progress.consume_tps, one.members, enabled, progress.removed_unread
+                )
         return found
 
     async def _dead(self) -> dict[str, int | None]:

@@ -30,6 +30,7 @@ class Progress(msgspec.Struct, rename="camel"):
     @ivar consume_tps: messages per second that it received in the last minute.
     @ivar put_tps: messages per second stored in its topics meanwhile; null if brokers do not report it.
     @ivar drain_seconds: seconds until the lag is gone at this rate; null: never, or unknown.
+    @ivar removed_unread: messages that retention removed before the group read them, since the brokers started.
     """
 
     lag: int
@@ -37,6 +38,7 @@ class Progress(msgspec.Struct, rename="camel"):
     consume_tps: float
     put_tps: float | None
     drain_seconds: float | None
+    removed_unread: int = 0
 
 
 class ProgressView(Progress):
@@ -112,11 +114,12 @@ class ProgressReader:
         return sum(one.stats_minute.tps for brokers in counted for one in brokers.values())
 
     def _summed(self, stats: ConsumeStats, put_tps: float | None) -> Progress:
-        lag = lag_ms = 0
+        lag = lag_ms = removed = 0
         now = self._clock.wall_ms()
         for one in stats.offset_table.values():
             behind = max(0, one.broker_offset - one.consumer_offset)
             lag += behind
+            removed += one.removed
             if behind and one.last_timestamp > 0:
                 lag_ms = max(lag_ms, now - one.last_timestamp)
         drain: float | None = None
@@ -124,4 +127,4 @@ class ProgressReader:
             drain = 0.0
         elif put_tps is not None and stats.consume_tps > put_tps:
             drain = lag / (stats.consume_tps - put_tps)
-        return Progress(lag, lag_ms, stats.consume_tps, put_tps, drain)
+        return Progress(lag, lag_ms, stats.consume_tps, put_tps, drain, removed)

@@ -83,12 +83,15 @@ class OffsetWrapper(Body):
     @ivar broker_offset: the queue's end.
     @ivar pull_offset: 5.x.
     @ivar last_timestamp: when the last consumed message was stored, in ms.
+    @ivar removed: smartgo's own: messages that retention removed before the group consumed them, since the broker
+        started.
     """
 
     broker_offset: Int64 = always(0)
     consumer_offset: Int64 = always(0)
     pull_offset: Int64 | None = None
     last_timestamp: Int64 = always(0)
+    removed: Int64 = 0
 
 
 class ConsumeStats(Body):

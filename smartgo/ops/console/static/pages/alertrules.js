@@ -33,6 +33,7 @@ export const RULES = [
   "group-stopped",
   "group-empty",
   "group-disabled",
+  "group-lost-messages",
   "dead-letters",
 ];
 

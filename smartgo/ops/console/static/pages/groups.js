@@ -92,6 +92,7 @@ function Group({ name, tab, query }) {
           <${Stat} label=${t("column.consumeRate")} value=${rate(one.progress?.consumeTps)} note=${t("figure.perSecond")} />
           <${Stat} label=${t("column.putRate")} value=${rate(one.progress?.putTps)} note=${t("figure.perSecond")} />
           <${Stat} label=${t("column.drain")} value=${drain(one.progress)} note=${t("lag.drain.note")} />
+          ${one.progress?.removedUnread > 0 && html`<${Stat} label=${t("lag.removed")} value=${number(one.progress.removedUnread)} note=${t("lag.removed.note")} tone="bad" />`}
           <${Stat} label=${t("column.members")} value=${number(one.members)} note=${one.model ? t(`model.${one.model.toLowerCase()}`) : t("group.nomembers")} tone=${one.members ? undefined : "warn"} />
         </div>
         <${Tabs} tabs=${tabs} chosen=${tab} label=${name} />
