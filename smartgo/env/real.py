@@ -11,6 +11,7 @@ import socket
 import time
 from collections import deque
 from collections.abc import Callable
+from functools import partial
 from typing import Any, TypeVar, cast
 
 from twisted.internet.abstract import isIPAddress
@@ -25,7 +26,6 @@ from twisted.internet.interfaces import (
     IReactorTime,
 )
 from twisted.internet.protocol import DatagramProtocol
-from twisted.internet.threads import deferToThreadPool
 from twisted.python.threadpool import ThreadPool
 from zope.interface import implementer
 
@@ -188,6 +188,15 @@ class RealThreads:
         self._reactor = reactor
         self._lanes: dict[str, ThreadPool] = {}
         self._running: dict[Deferred[Any], None] = {}
+        self._around: Callable[[str, Callable[[], object]], object] | None = None
+
+    def call_around(self, around: Callable[[str, Callable[[], object]], object] | None) -> None:
+        """
+        Deliver all results, on the reactor thread, through C{around(lane, deliver)}.
+
+        @param around: calls C{deliver()}, and may measure it; C{None}: results are delivered directly.
+        """
+        self._around = around
 
     def run(self, lane: str, function: Callable[..., T], *args: Any) -> Deferred[T]:
         """Run a function in the thread of a lane."""
@@ -195,10 +204,20 @@ class RealThreads:
         if pool is None:
             pool = self._lanes[lane] = ThreadPool(0, 1, f"smartgo-{lane}")
             pool.start()
-        result: Deferred[T] = deferToThreadPool(self._reactor, pool, function, *args)
+        result: Deferred[T] = Deferred()
         self._running[result] = None
         result.addBoth(self._done, result)
+        pool.callInThreadWithCallback(partial(self._bring, lane, result), function, *args)
         return result
+
+    def _bring(self, lane: str, result: Deferred[Any], success: bool, value: Any) -> None:
+        """Bring a result from its thread to the reactor's."""
+        deliver = partial(result.callback if success else result.errback, value)
+        around = self._around
+        if around is None:
+            self._reactor.callFromThread(deliver)
+        else:
+            self._reactor.callFromThread(around, lane, deliver)
 
     def _done(self, value: Any, result: Deferred[Any]) -> Any:
         del self._running[result]

@@ -181,6 +181,7 @@ def make_service(
     sweeper = checked(options.program, process_sweeper, env, configuration.limits)  # the only one of the process
     services = checked(options.program, assemble, env, options, configuration, prepared, process, sweeper)
     env.clock.call_around(sweeper.slow.timed)
+    env.threads.call_around(sweeper.slow.delivered)
     stalls = StallWatch(env.clock)
     ops = checked(options.program, assemble_ops, env, options, configuration, services, sweeper, stalls, process)
     if ops is not None:

@@ -253,6 +253,9 @@ class Connection:
 
     def _note_slow(self, frames: list[bytes], seconds: float) -> None:
         """Count frames that held the reactor up for long, under the name that most of them have."""
+        seconds = min(seconds, self._sweeper.slow.since(self._turns.began_at))
+        if seconds < LIMIT:
+            return  # answers, which led to what was counted by itself
         names = Counter(map(_kind_of, frames))
         detail = ", ".join(f"{count} of {name}" for name, count in names.most_common(3))
         self._sweeper.slow.note(names.most_common(1)[0][0], seconds, f"{detail}, with {self.address}")

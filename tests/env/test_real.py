@@ -6,7 +6,9 @@ import os
 import shutil
 import socket
 import tempfile
+import threading
 import time
+from collections.abc import Callable
 from typing import Any
 
 from twisted.internet import reactor
@@ -112,6 +114,25 @@ class RealThreadsTests(TestCase):
 
         with self.assertRaises(OSError):
             await threads.run("read", fail)
+        await threads.stop()
+
+    async def test_around(self) -> None:
+        """Results and failures are delivered through what was asked for, on the reactor thread, with their lane."""
+        threads = RealThreads(reactor)  # type: ignore[arg-type]
+        seen: list[object] = []
+
+        def around(lane: str, deliver: Callable[[], object]) -> None:
+            seen.append((lane, threading.get_ident()))
+            deliver()
+            seen.append("after")
+
+        threads.call_around(around)
+        result = threads.run("read", int, "7").addCallback(seen.append)
+        await result
+        with self.assertRaises(ValueError):
+            await threads.run("flush", int, "seven")
+        here = threading.get_ident()
+        self.assertEqual(seen[:4], [("read", here), 7, "after", ("flush", here)])
         await threads.stop()
 
 

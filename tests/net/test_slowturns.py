@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from typing import Any
 
+from twisted.internet.defer import CancelledError, Deferred
 from twisted.internet.task import LoopingCall
 from twisted.logger import LogLevel, capturedLogs
 from twisted.trial.unittest import SynchronousTestCase
 
-from smartgo.net.slowturns import OTHER, SlowTurns
+from smartgo.net.slowturns import LIMIT, OTHER, SlowTurns
 from smartgo.schema.command import Command
 from tests.fakes import FakeClock
 from tests.remoting.doubles import Accepted, Doing, request
@@ -75,6 +76,75 @@ class SlowTurnsTests(SynchronousTestCase):
 
         self.slow.timed(inner, (), {})
         self.assertEqual(self.slow.counts, {"request 310": 1})
+
+    def test_answers(self) -> None:
+        """What an answer to a call of ours leads to is counted by its own name, and not as the answer again."""
+        accepted = Accepted(clock=self.clock)
+        slow = accepted.sweeper.slow
+        for inner, counts in ((0.2, {"request GET /topics": 1}), (0.01, {"answer to a call of ours": 1})):
+            slow.counts.clear()
+
+            def go_on(_: object, inner: float = inner) -> None:
+                self.take(inner)
+                if inner >= LIMIT:
+                    slow.note("request GET /topics", inner)
+                self.take(0.21 - inner if inner < LIMIT else 0.01)
+
+            accepted.connection.ask(request(), 3.0).addCallback(go_on)
+            accepted.turns(2)
+            (asked,) = accepted.answers()
+            accepted.hear(asked.answer())
+            self.assertEqual(slow.counts, counts)
+
+    def test_steps(self) -> None:
+        """A coroutine is counted by the step; what it waits for is not, nor what another name has already."""
+        waits: list[Deferred[float]] = [Deferred() for _ in range(3)]
+
+        async def work() -> str:
+            for wait in waits:
+                self.take(await wait)
+            self.slow.note("request 310", 0.1)
+            return "done"
+
+        done = Deferred.fromCoroutine(self.slow.steps("request GET /topics", work()))
+        for wait, took in zip(waits, (0.2, 0.01, 0.1), strict=True):
+            self.take(10.0)
+            wait.callback(took)
+        self.assertEqual(self.successResultOf(done), "done")
+        self.assertEqual(self.slow.counts, {"request GET /topics": 1, "request 310": 1})
+
+    def test_steps_failing(self) -> None:
+        """A coroutine fails, catches and is cancelled as it would be by itself."""
+        wait: Deferred[None] = Deferred()
+
+        async def work(catch: bool) -> str:
+            try:
+                await wait
+            except ZeroDivisionError:
+                if not catch:
+                    raise
+                self.take(0.1)
+            return "caught"
+
+        for catch in (True, False):
+            wait = Deferred()
+            done = Deferred.fromCoroutine(self.slow.steps("a", work(catch)))
+            wait.errback(ZeroDivisionError())
+            if catch:
+                self.assertEqual(self.successResultOf(done), "caught")
+            else:
+                self.failureResultOf(done, ZeroDivisionError)
+        wait = Deferred()
+        done = Deferred.fromCoroutine(self.slow.steps("a", work(False)))
+        done.cancel()
+        self.failureResultOf(done, CancelledError)
+        self.assertEqual(self.slow.counts, {"a": 1})
+
+    def test_thread(self) -> None:
+        """What the result of a thread leads to is counted under the name of its lane."""
+        self.slow.delivered("flush", lambda: self.take(0.2))
+        self.slow.delivered("flush", lambda: self.take(0.01))
+        self.assertEqual(self.slow.counts, {"result of thread flush": 1})
 
     def test_failing(self) -> None:
         """A timer that fails is counted, and fails as it would."""

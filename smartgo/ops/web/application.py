@@ -128,7 +128,8 @@ class RestApplication:
 
     def _add(self, number: int, one: RestRoute, method: Callable[[RouteCall[Any, Any, Any]], Any]) -> None:
         def handle(request: OpsRequest, **path: str) -> Deferred[None]:
-            serving = Deferred.fromCoroutine(self._serve(one, method, request, path))
+            request.named = f"request {one.method} {one.path}"
+            serving = Deferred.fromCoroutine(request.timed(self._serve(one, method, request, path)))
             return _to_its_end(serving) if one.changes else serving
 
         handle.__name__ = f"route_{number}"
@@ -171,7 +172,7 @@ class RestApplication:
             principal = self._guard.principal(credentials)
             self._guard.check_scope(principal, one.scope)
             call = self._call(one, request, path, principal, credentials)
-            result = await maybeDeferred(_started, method, call).addTimeout(self._seconds, self._env.clock)
+            result = await maybeDeferred(_started, method, call, request).addTimeout(self._seconds, self._env.clock)
             fill(result, call.missing)
             self._succeed(one, request, call, result)
             if one.answer_type in (StreamAnswer, LinesAnswer) and not request.finished:
@@ -279,9 +280,11 @@ def _to_its_end(serving: Deferred[None]) -> Deferred[None]:
     return waiter
 
 
-def _started(method: Callable[[RouteCall[Any, Any, Any]], Any], call: RouteCall[Any, Any, Any]) -> Any:
+def _started(
+    method: Callable[[RouteCall[Any, Any, Any]], Any], call: RouteCall[Any, Any, Any], request: OpsRequest
+) -> Any:
     result = method(call)
-    return Deferred.fromCoroutine(result) if inspect.iscoroutine(result) else result
+    return Deferred.fromCoroutine(request.timed(result)) if inspect.iscoroutine(result) else result
 
 
 def _credentials_of(request: OpsRequest) -> RequestCredentials:

@@ -54,7 +54,7 @@ class LineStream:
         request.setHeader(b"Content-Type", LINES.encode())
         request.notifyFinish().addBoth(self._close)
         request.registerProducer(self, True)
-        self._work = Deferred.fromCoroutine(self._run())
+        self._work = Deferred.fromCoroutine(request.timed(self._run()))
 
     async def _run(self) -> None:
         try:

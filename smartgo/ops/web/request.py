@@ -6,18 +6,22 @@ Its resource is found by L{smartgo.ops.web.application}; the connection that it 
 
 from __future__ import annotations
 
+from collections.abc import Coroutine, Generator
 from io import BytesIO
-from typing import Any, Final, cast
+from typing import Any, Final, TypeVar, cast
 
 from twisted.internet.address import IPv4Address, IPv6Address
 from twisted.logger import Logger
 from twisted.python.failure import Failure
 from twisted.web.http import datetimeToString
 
+from smartgo.net.slowturns import SlowTurns
 from smartgo.ops.web.openapi import PREFIX
 from smartgo.ops.web.problems import TITLES, Problem
 from smartgo.ops.web.routes import BODIES
 from smartgo.ops.web.twistedhttp import RequestAdapter
+
+T = TypeVar("T")
 
 _log = Logger()
 
@@ -59,6 +63,7 @@ class OpsRequest(RequestAdapter):
 
     @ivar id: stands in its answer and in the log.
     @ivar limit: of its body, in bytes.
+    @ivar named: its name where it holds the reactor up: method and route.
     """
 
     site: Any
@@ -67,6 +72,7 @@ class OpsRequest(RequestAdapter):
     def __init__(self, channel: Any, queued: object = False) -> None:
         super().__init__(channel, queued, parsePOSTFormSubmission=False)
         self.id = channel.factory.next_id()
+        self.named = "request"
         self._counted = False
         self._received = 0
         self.limit = channel.factory.body_limit(b"", b"")
@@ -133,6 +139,11 @@ class OpsRequest(RequestAdapter):
             self.uri = path
             self.path = path.partition(b"?")[0]
             self.requestHeaders.setRawHeaders(b"Host", [authority])
+
+    def timed(self, work: Coroutine[Any, Any, T]) -> Generator[Any, Any, T]:
+        """Run a coroutine for this request; what holds the reactor up is counted under the name of its route."""
+        slow: SlowTurns = self.site.sweeper.slow
+        return slow.steps(self.named, work)
 
     def uncount(self) -> None:
         """Stop counting as a request in progress."""

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import msgspec
 from twisted.internet.defer import Deferred
 from twisted.trial.unittest import SynchronousTestCase
@@ -17,11 +19,18 @@ class Echo(msgspec.Struct, forbid_unknown_fields=True):
     text: str = ""
 
 
+class HeldPath(msgspec.Struct):
+    """A name in a path."""
+
+    name: str
+
+
 class Slow:
     """Routes for these tests alone."""
 
     def __init__(self) -> None:
         self.waiting: list[Deferred[dict[str, int]]] = []
+        self.hold: Callable[[], object] = lambda: None
 
     @route("GET", "/slow", scope=None, answer=dict[str, int], remote=False)
     def slow(self, call: RouteCall[None, None, None]) -> Deferred[dict[str, int]]:
@@ -29,6 +38,14 @@ class Slow:
         waiter: Deferred[dict[str, int]] = Deferred()
         self.waiting.append(waiter)
         return waiter
+
+    @route("GET", "/held/{name}", scope=None, path_type=HeldPath, answer=dict[str, int], remote=False)
+    async def held(self, call: RouteCall[HeldPath, None, None]) -> dict[str, int]:
+        """Hold the reactor up, wait for the test, and hold it up again."""
+        self.hold()
+        answer = await self.slow(call)  # type: ignore[arg-type]
+        self.hold()
+        return answer
 
     @route("POST", "/slow", scope=None, answer=dict[str, int], remote=False)
     def change(self, call: RouteCall[None, None, None]) -> Deferred[dict[str, int]]:

@@ -175,6 +175,27 @@ class LimitTests(FrontCase):
 class AnswerTests(FrontCase):
     """What answers look like."""
 
+    def test_slow_turn(self) -> None:
+        """A request that holds the reactor up is counted by its route, each time that it does; its waits are not."""
+        clock, slow = self.front.env.clock, self.front.cluster.sweeper.slow
+        for seconds, counts in ((0.01, {}), (0.2, {"request GET /held/{name}": 1})):
+
+            def hold(seconds: float = seconds) -> None:
+                clock.rightNow += seconds
+
+            self.slow.hold = hold
+            line = self.front.connect()
+            cast("Any", line.transport).write(f"GET /api/v1/held/a HTTP/1.1\r\nHost: {HOST}\r\n\r\n".encode())
+            self.front.cluster.pump()
+            self.assertEqual((len(self.slow.waiting), slow.counts), (1, counts))
+            slow.counts.clear()
+            clock.rightNow += 5.0
+            self.slow.waiting.pop().callback({"a": 1})
+            self.front.cluster.pump()
+            self.assertEqual(parsed(line.received).json, {"a": 1})
+            self.assertEqual(slow.counts, counts)
+            slow.counts.clear()
+
     def test_headers(self) -> None:
         """Every answer has the headers of X12, errors too; none says what serves it."""
         for path, method in (("/health", "GET"), ("/nowhere", "GET"), ("/health", "DELETE"), ("//docs", "GET")):
