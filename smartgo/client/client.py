@@ -21,6 +21,7 @@ from twisted.logger import Logger
 
 from smartgo.client.internal.groupmember import GroupConsumer, GroupProducer
 from smartgo.client.internal.identity import DEFAULT_INSTANCE, UniqueIds, client_id
+from smartgo.client.internal.outages import BrokerOutages
 from smartgo.client.internal.route import RouteCache, parse_registries
 from smartgo.client.internal.served import ServedRequests
 from smartgo.env.interfaces import IEnvironment
@@ -73,6 +74,7 @@ class Client:
     @ivar registries: C{host:port} of each registry.
     @ivar remoting: the connections to registries and brokers.
     @ivar routes: the brokers and queues of each topic.
+    @ivar outages: the brokers that do not answer.
     @ivar unique_ids: generates the unique ids of messages.
     """
 
@@ -126,6 +128,7 @@ class Client:
         self.routes.on_change = self._route_changed
         self._loop = LoopingCall(self.heartbeat)
         self._loop.clock = env.clock
+        self.outages = BrokerOutages()
         self._beating: set[str] = set()  # addresses whose answers to heartbeats are awaited
         self._stopped = False
 
@@ -212,8 +215,10 @@ class Client:
         return Deferred.fromCoroutine(self._await_beat(address, command))
 
     async def _await_beat(self, address: str, command: Command) -> None:
+        broker = self.routes.broker_at(address)
         try:
             answer = await self.remoting.ask(address, command, TIMEOUT)
+            self.outages.answered(broker)
             if answer.code != ResponseCode.SUCCESS:
                 self._log.error(
                     "broker {address} refuses us: {code} {remark}",
@@ -223,7 +228,7 @@ class Client:
                 )
         except CallFailed as error:
             if not self._stopped:
-                self._log.warn("no heartbeat to broker {address}: {error}", address=address, error=error)
+                self.outages.failed(broker, error)
         finally:
             self._beating.discard(address)
 

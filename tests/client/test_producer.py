@@ -11,8 +11,10 @@ from smartgo.errors import CallFailed, CallTimedOut, MessageIllegal, NotConnecte
 from smartgo.schema import batch, properties
 from smartgo.schema.bodies import HeartbeatData, MessageQueue
 from smartgo.schema.codes import RequestCode, ResponseCode
+from smartgo.schema.command import Command
 from smartgo.schema.headers.consumers import UnregisterClientRequest
 from smartgo.schema.headers.send import SendRequest
+from smartgo.schema.topics import TOO_MANY_NEW
 from tests.client.doubles import ClusterTestCase, Node, Storing, route
 
 A, B = ("a", 10001), ("b", 10002)
@@ -95,6 +97,26 @@ class SendTests(ClusterTestCase):
             self.a.code = int(code)
             for _ in range(4):
                 self.assertEqual(self.result(self.producer.send(Message(topic="T", body=b"x"))).queue.broker_name, "b")
+
+    def test_too_many_new(self) -> None:
+        """A send that would create one topic too many for now waits and is tried again; in vain, it ends in time."""
+        refusing = [True] * 5
+
+        def store(request: Command) -> Command:
+            if refusing:
+                refusing.pop()
+                return request.answer(int(ResponseCode.SYSTEM_ERROR), f"topic[T] is not created: {TOO_MANY_NEW}")
+            return self.b._store(request)
+
+        for broker in (self.a, self.b):
+            broker.does[RequestCode.SEND_MESSAGE_V2] = store
+        self.assertEqual(self.result(self.producer.send(Message(topic="T", body=b"x")), 2.5).queue_offset, 7)
+        self.assertEqual(len(self.sent(self.a)) + len(self.sent(self.b)), 6)
+        refusing += [True] * 100
+        sending = self.producer.send(Message(topic="T", body=b"x"))
+        self.pass_time(3.5)
+        self.assertIn(TOO_MANY_NEW, self.failureResultOf(sending, PeerRefused).value.remark)
+        self.assertGreater(len(refusing), 50)
 
     def test_gives_up(self) -> None:
         """After three attempts the last refusal is the outcome; a refusal that is the same everywhere is at once."""

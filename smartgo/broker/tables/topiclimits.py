@@ -17,7 +17,7 @@ from smartgo.errors import RequestRefused
 from smartgo.net.tokenbuckets import TokenBuckets
 from smartgo.remoting.interfaces import IPeer
 from smartgo.remoting.origin import is_local
-from smartgo.schema.topics import DLQ_PREFIX, RETRY_PREFIX
+from smartgo.schema.topics import DLQ_PREFIX, RETRY_PREFIX, TOO_MANY_NEW
 
 _BURST: Final = 1000
 """Topics that an administrator who is not on this machine may create at once."""
@@ -81,7 +81,7 @@ class TopicRoom:
         elif self._ordinary - len(self.explicit) >= self.limit:
             raise RequestRefused(f"topic[{topic}] is not created: there are {self.limit} topics already")
         if not is_local(peer) and not self._sends.take(source_of(peer.address), self._clock.seconds()):
-            raise RequestRefused(f"topic[{topic}] is not created: too many new topics from your address, try again")
+            raise RequestRefused(f"topic[{topic}] is not created: {TOO_MANY_NEW}")
 
     def admit_group(self, topic: str) -> None:
         """Admit a new retry or dead letter topic. @raise RequestRefused: there are too many."""

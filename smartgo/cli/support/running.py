@@ -23,6 +23,7 @@ from twisted.python.failure import Failure
 from zope.interface import provider
 
 from smartgo.cli.support.output import printable
+from smartgo.client.internal import outages
 from smartgo.env.interfaces import IEnvironment
 from smartgo.env.real import RealEnvironment
 from smartgo.errors import (
@@ -67,6 +68,8 @@ _BY_CODE: Final[Mapping[int, int]] = {
 }
 """Exit status by response code; L{FAILED} for other codes."""
 
+_PLAIN: Final = outages.__name__  # what it says is for the user of a command
+
 Work = Callable[[IEnvironment], Coroutine[Deferred[Any], Any, None]]
 
 
@@ -105,19 +108,22 @@ def begin_logging(verbose: bool) -> None:
     """
     Write the log to standard error, rate-limited so that peers cannot flood it (L{LogLimit}).
 
-    @param verbose: log everything; else only warnings and errors, without stalls of the reactor: a busy machine has
-        many, and the user of a command can do nothing about them. They are counted all the same.
+    @param verbose: log everything; else only warnings and errors, and that a broker answers again. Stalls of the
+        reactor are left out: a busy machine has many, and the user of a command can do nothing about them. They are
+        counted all the same.
     """
 
     @provider(ILogObserver)
     def write(event: LogEvent) -> None:
-        click.echo(f"{event['log_level'].name}: {formatEvent(event)}", err=True)
+        begin = "smartgo" if event["log_namespace"].startswith(_PLAIN) else event["log_level"].name
+        click.echo(f"{begin}: {formatEvent(event)}", err=True)
         failure = event.get("log_failure")
         if failure is not None:
             click.echo(failure.getTraceback(), err=True)
 
     least = LogLevel.info if verbose else LogLevel.warn
     levels = LogLevelFilterPredicate(defaultLogLevel=least)
+    levels.setLogLevelForNamespace(_PLAIN, LogLevel.info)
     if not verbose:
         levels.setLogLevelForNamespace(stalls.__name__, LogLevel.error)
     observer = FilteringLogObserver(LogLimit(write), [levels])

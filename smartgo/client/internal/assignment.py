@@ -181,7 +181,10 @@ class Assignment:
             try:
                 offset = await self._first_offset(queue)
             except CallFailed as error:
-                self._log.warn("{queue} cannot be begun yet: {error}", queue=queue, error=error)
+                if isinstance(error, PeerRefused):
+                    self._log.warn("{queue} cannot be consumed yet: {error}", queue=queue, error=error)
+                else:
+                    self._client.outages.failed(queue.broker_name, error)
                 continue
             if self._stopped or queue in self.queues:
                 return

@@ -51,10 +51,9 @@ class IOffsetStore(Interface):
 class RemoteOffsets:
     """Offsets that the brokers store: for groups whose members share the messages."""
 
-    _log = Logger()
-
     def __init__(self, client: Client, group: str) -> None:
         self._calls = QueueCalls(client, group)
+        self._outages = client.outages
         self._offsets: dict[MessageQueue, int] = {}
         self._told: dict[MessageQueue, tuple[int, str | None]] = {}  # and whom
 
@@ -90,9 +89,7 @@ class RemoteOffsets:
             try:
                 await self._calls.tell_commit(queue, offset)
             except CallFailed as error:
-                self._log.warn(
-                    "offset {offset} of {queue} is not told: {error}", offset=offset, queue=queue, error=error
-                )
+                self._outages.failed(queue.broker_name, error)
             else:
                 self._told[queue] = (offset, keeper)
 

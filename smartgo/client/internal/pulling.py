@@ -64,6 +64,7 @@ class Pulling:
         """
         self.held = held
         self._client = member.client
+        self._outages = member.client.outages
         self._clock = member.client.env.clock
         self._wants = wants
         self._settings = member.settings
@@ -122,9 +123,11 @@ class Pulling:
         except PeerRefused as refusal:
             return self._refused(refusal)
         except CallFailed as error:
-            self._log.warn("{queue}: no answer to a pull: {error}", queue=held.queue, error=error)
+            self._outages.failed(held.queue.broker_name, error)
             self._client.routes.doubt()
             return FAILURE
+        if self._outages.down:
+            self._outages.answered(held.queue.broker_name)
         if self._stopped or held.dropped:
             return 0.0
         held.pulled_at = now = self._clock.seconds()
@@ -163,8 +166,10 @@ class Pulling:
     def _refused(self, refusal: PeerRefused) -> float:
         if refusal.code == ResponseCode.FLOW_CONTROL:
             return FLOW_CONTROL
-        self._log.warn("{queue}: a pull is refused: {error}", queue=self.held.queue, error=refusal)
         if refusal.code in _UNKNOWN_TO_BROKER:
             # The broker began anew and has forgotten what we want.
+            self._log.info("{queue}: the broker asks for a heartbeat: {error}", queue=self.held.queue, error=refusal)
             self._client.heartbeat()
+        else:
+            self._log.warn("{queue}: a pull is refused: {error}", queue=self.held.queue, error=refusal)
         return FAILURE

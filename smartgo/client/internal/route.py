@@ -192,6 +192,14 @@ class RouteCache:
             if slaves or broker_id == MASTER
         ]
 
+    def broker_at(self, address: str) -> str:
+        """Return the name of the broker at an address of a known route, a slave's with its id; else the address."""
+        for name, ids in self._brokers.items():
+            for broker_id, one in ids.items():
+                if one == address:
+                    return name if broker_id == MASTER else f"{name}, slave {broker_id},"
+        return address
+
     # -- asking ----------------------------------------------------------------------------------------------
 
     def want(self, topic: str) -> None:
@@ -262,9 +270,11 @@ class RouteCache:
             except CallFailed as error:
                 if not self._deaf:
                     self._deaf = True
-                    self._log.warn("no registry answers, what is known goes on: {error}", error=error)
+                    self._log.warn("no registry answers; the known routes stay in use: {error}", error=error)
                 return
-        self._deaf = False
+        if self._deaf:
+            self._deaf = False
+            self._log.info("a registry answers again")
 
     def _missed(self, topic: str) -> None:
         """Handle a cached topic that no registry knows any more."""

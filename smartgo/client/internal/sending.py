@@ -10,6 +10,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Final
 
+from twisted.internet.task import deferLater
+
 from smartgo.client.client import Client
 from smartgo.client.internal.route import NEW_TOPIC_QUEUES
 from smartgo.client.messages import BODY_LIMIT, Message, SendResult, SendStatus, properties_text
@@ -28,7 +30,7 @@ from smartgo.schema.codes import RequestCode, ResponseCode
 from smartgo.schema.command import Command
 from smartgo.schema.compression import COMPRESS_FROM, compress_body
 from smartgo.schema.headers.send import SendRequestV2, SendResponse
-from smartgo.schema.topics import RETRY_PREFIX, TEMPLATE_TOPIC
+from smartgo.schema.topics import RETRY_PREFIX, TEMPLATE_TOPIC, TOO_MANY_NEW
 
 RETRIED: Final = frozenset(
     {
@@ -43,6 +45,9 @@ RETRIED: Final = frozenset(
     }
 )
 """Response codes after which another broker may do better."""
+
+NEW_TOPIC_PAUSE: Final = 0.2
+"""Seconds, on average, before a send is tried again that would create one topic too many."""
 
 _STATUSES: Final = {status.value: status for status in SendStatus}
 _PLAIN_ZLIB: Final = 0  # no bits for the method: clients before 5.0 know zlib alone
@@ -189,7 +194,8 @@ class Sender:
         queues = await self.queues(prepared.topic)
         failure: CallFailed = CallTimedOut(f"send to {prepared.topic}", self._timeout)
         failed = ""
-        for attempt in range(self._retries + 1):
+        attempt = 0
+        while attempt <= self._retries:
             if attempt and self._client.env.clock.seconds() >= deadline:
                 break
             queue = self._choose(prepared.topic, queues, failed)
@@ -198,6 +204,8 @@ class Sender:
             except PeerRefused as error:
                 if error.code not in RETRIED:
                     raise
+                if error.remark.endswith(TOO_MANY_NEW) and await self._may_create_soon(deadline):
+                    continue
                 if error.code == ResponseCode.SERVICE_NOT_AVAILABLE:
                     self._client.routes.doubt()
                 failure = error
@@ -205,7 +213,17 @@ class Sender:
                 self._client.routes.doubt()
                 failure = error
             failed = queue.broker_name
+            attempt += 1
         raise failure
+
+    async def _may_create_soon(self, deadline: float) -> bool:
+        """Wait for a broker that lets an address create so many topics a second; C{False} if there is no time left."""
+        clock = self._client.env.clock
+        pause = NEW_TOPIC_PAUSE * (0.5 + self._client.env.random.fraction())
+        if clock.seconds() + pause + NEW_TOPIC_PAUSE >= deadline:  # the answer needs time, too
+            return False
+        await deferLater(clock, pause)
+        return True
 
     async def send_to(self, prepared: Prepared, queue: MessageQueue, deadline: float) -> SendResult:
         """

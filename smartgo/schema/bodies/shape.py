@@ -127,6 +127,10 @@ class MessageQueue(Struct, frozen=True, order=True, gc=False, rename="camel"):
     broker_name: str
     queue_id: Int32
 
+    def __str__(self) -> str:
+        """Return the queue as logs and errors name it."""
+        return f"queue {self.queue_id} of {self.topic} at {self.broker_name}"
+
     def key(self) -> str:
         """Return the text that stands for it where JSON wants a string for a key."""
         return f'{{"brokerName":{_text(self.broker_name)},"queueId":{self.queue_id},"topic":{_text(self.topic)}}}'

@@ -11,6 +11,7 @@ from twisted.logger import LogEvent, Logger, globalLogBeginner
 from twisted.trial.unittest import SynchronousTestCase
 
 from smartgo.cli.support import running
+from smartgo.client.internal.outages import BrokerOutages
 from smartgo.errors import (
     BadName,
     CallFailed,
@@ -51,6 +52,20 @@ class LoggingTests(SynchronousTestCase):
             source.info("a")
             source.warn("b")
             self.assertEqual(self.said, lines)
+            self.said.clear()
+
+    def test_outages(self) -> None:
+        """That a broker is gone and is back is written in plain words, also without --verbose."""
+        for verbose in (False, True):
+            source = self.logger(verbose, BrokerOutages._log.namespace)
+            with patch.object(BrokerOutages, "_log", source):
+                outages = BrokerOutages()
+                outages.failed("vm", NotConnected("refused"))
+                outages.answered("vm")
+            self.assertEqual(
+                self.said,
+                ["smartgo: broker vm does not answer; trying again: refused", "smartgo: broker vm answers again"],
+            )
             self.said.clear()
 
     def test_flood(self) -> None:
