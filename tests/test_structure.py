@@ -80,6 +80,27 @@ names the thing (C{The ...}).
 """
 
 
+MODULE_CACHES: Final = {
+    "smartgo.env.disk._held": "no cache: the locks that this process holds",
+    "smartgo.schema.bodies.shape._decoders": "by class of a body",
+    "smartgo.schema.bodies.shape._wires": "by class of a body",
+    "smartgo.schema.columns._rows": "by schema and flags: 64 at most, pure",
+    "smartgo.schema.columns.numpy_or_none": "whether numpy is installed",
+    "smartgo.schema.headerfields._boolean_fields": "by class of a header",
+    "smartgo.schema.headerfields._plans": "by class of a header",
+    "smartgo.schema.headerfields._writers": "by class of a header",
+    "smartgo.schema.keyhashes._descending": "by length of a key or topic: powers of 31; 256 at most, pure",
+    "smartgo.schema.keyhashes._lanes": "by size of what is hashed together: masks; 16 at most, pure",
+    "smartgo.schema.record._is_topic": "by topic name in a record that recovery or a slave checks: 4096 at most, pure",
+    "smartgo.spark.hosts._text": "by host in a record, in a process of Spark's: 4096 at most, pure; 5 us each else",
+    "smartgo.spark.java.check_java": "whether this process has a Java: to ask takes a process of its own",
+}
+"""What modules keep for as long as the process runs, each with its reason; everything else belongs to an object."""
+
+_GROWING: Final = {"Counter", "OrderedDict", "WeakKeyDictionary", "WeakValueDictionary", "bytearray", "defaultdict",
+                   "deque", "dict", "list", "set"}  # fmt: skip
+
+
 def module_name(path: str) -> str:
     """Return the dotted name of a source file; a package's is its folder's."""
     return path.removesuffix(".py").replace(os.sep, ".").removesuffix(".__init__")
@@ -278,6 +299,36 @@ def riddles(trees: dict[str, ast.Module]) -> set[str]:
     return found
 
 
+def keeps(value: ast.expr) -> bool:
+    """Tell whether an expression makes something that grows while the process runs: empty, or a cache."""
+    if isinstance(value, ast.Dict):
+        return not value.keys
+    if isinstance(value, ast.List | ast.Set):
+        return not value.elts
+    if not isinstance(value, ast.Call):
+        return False
+    called = ast.unparse(value.func)
+    name = called.rpartition(".")[2]
+    empty = not value.args or name in ("defaultdict", "deque")
+    return "cache" in called.lower() or (name in _GROWING and empty)
+
+
+def module_caches(trees: dict[str, ast.Module]) -> set[str]:
+    """Return what modules and classes keep: memoized functions, caches, and containers that are empty at first."""
+    found = set()
+    for name, tree in trees.items():
+        for node in ast.walk(tree):
+            if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
+                marks = [ast.unparse(one).split("(")[0].rpartition(".")[2] for one in node.decorator_list]
+                if not {"cache", "lru_cache"}.isdisjoint(marks):
+                    found.add(f"{name}.{node.name}")
+        for node in tree.body:
+            if isinstance(node, ast.Assign | ast.AnnAssign) and node.value is not None and keeps(node.value):
+                target = node.targets[0] if isinstance(node, ast.Assign) else node.target
+                found.add(f"{name}.{ast.unparse(target)}")
+    return found
+
+
 def near_names(names: set[str]) -> set[tuple[str, str]]:
     """Return the pairs of modules of one package whose names differ by a plural, or are C{msg} and C{message}."""
     return {
@@ -346,6 +397,10 @@ class StructureTests(SynchronousTestCase):
     def test_docstrings(self) -> None:
         """Docstrings begin with an order or with the name of the thing."""
         self.assertEqual(riddles(self.trees), set())
+
+    def test_caches(self) -> None:
+        """What a module keeps while the process runs has its reason; a cache belongs to an object."""
+        self.check(module_caches(self.smartgo), set(MODULE_CACHES))
 
     def test_near_names(self) -> None:
         """No two modules of a package have names that differ by a plural alone."""
@@ -430,6 +485,20 @@ class SelfTests(SynchronousTestCase):
         )
         found = riddles(parse({"m": text}))
         self.assertEqual(found, {"m.: How it works.", "m.f: Whether it is.", "m.h: It's here."})
+
+    def test_caches(self) -> None:
+        """Memoized functions and methods, caches and empty containers are found; what is full or frozen is not."""
+        text = (
+            "@lru_cache(maxsize=8)\ndef one(): pass\n@functools.cache\ndef two(): pass\n"
+            "class C:\n    @lru_cache\n    def three(self): pass\n    @cached_property\n    def no(self): pass\n"
+            "four = {}\nfive: set[int] = set()\nsix = lru_cache(8)(f)\nseven = FilterCache()\n"
+            "eight = defaultdict(list)\nnine: list[int] = []\n"
+            "a = {1: 2}\nb = set(c)\nd = frozenset()\ne = ()\ng: int\nh = dict(a)\ndef f():\n    x = {}\n"
+        )
+        found = module_caches(parse({"m": text}))
+        self.assertEqual(
+            found, {f"m.{one}" for one in ("one", "two", "three", "four", "five", "six", "seven", "eight", "nine")}
+        )
 
     def test_near_names(self) -> None:
         """C{a.finding} and C{a.findings} are too near; in two packages they are not."""

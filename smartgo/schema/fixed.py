@@ -10,11 +10,12 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Callable, Iterable, Mapping
+from types import MappingProxyType
 from typing import Any, NamedTuple
 
 from construct import Bytes, Construct, FormatField, IfThenElse, Renamed, Struct
 
-_NOTHING: Mapping[str, Any] = {}
+_NOTHING: Mapping[str, Any] = MappingProxyType({})
 _PLAIN = {"l": "i", "L": "I"}  # construct's letters for 32 bits, which are 64 wide in native layouts
 
 

@@ -127,8 +127,7 @@ SEAL_SIZE: Final = len(SEAL_BEGIN) + _SEAL_DIGITS + 1
 # -- writing -----------------------------------------------------------------------------------------------
 
 
-@lru_cache(maxsize=4096)
-def topic_tail(topic: str) -> bytes:
+def _topic_tail(topic: str) -> bytes:
     """
     Return topic length and topic as a record holds them.
 
@@ -152,7 +151,7 @@ def encode(message: NewMessage, queue_offset: int, physical_offset: int, stored_
     raw = message.properties
     born_host = message.born_host
     store_host = message.store_host
-    tail = topic_tail(message.topic)
+    tail = _topic_tail(message.topic)
     if seal:
         raw = (raw + b"\x02" if raw and not raw.endswith(b"\x02") else raw) + bytes(SEAL_SIZE)
     if len(raw) > PROPERTIES_LIMIT:

@@ -43,14 +43,6 @@ _unit = unit_struct.unpack_from
 _units = unit_struct.iter_unpack
 _result = tuple.__new__
 
-_rows: dict[int, Callable[[memoryview], tuple[int, ...]]] = {}  # by bytes of packed units: what unpacks them at once
-
-
-def _row(size: int) -> Callable[[memoryview], tuple[int, ...]]:
-    unpack = _rows[size] = struct.Struct(">" + unit_struct.format.lstrip(">") * (size // UNIT_SIZE)).unpack
-    return unpack
-
-
 RawUnit = tuple[int, int, int]
 
 
@@ -80,6 +72,7 @@ class MessageReader:
         self._threads = threads
         self._files = files
         self._warned: set[QueueKey] = set()
+        self._rows: dict[int, Callable[[memoryview], tuple[int, ...]]] = {}  # by bytes of packed units, few at most
         self._verified = verified
 
     def is_far_back(self, offset: int) -> bool:
@@ -185,9 +178,14 @@ class MessageReader:
 
     # -- from memory -------------------------------------------------------------------------------------------
 
+    def _row(self, size: int) -> Callable[[memoryview], tuple[int, ...]]:
+        """Return what unpacks so many bytes of units at once, and keep it."""
+        unpack = self._rows[size] = struct.Struct(">" + unit_struct.format.lstrip(">") * (size // UNIT_SIZE)).unpack
+        return unpack
+
     def _side_by_side(self, queue: ConsumeQueue, offset: int, view: memoryview, max_size: int) -> ReadResult | None:
         """Answer with one slice where the records follow one another, the usual case; else C{None}."""
-        values = (_rows.get(len(view)) or _row(len(view)))(view)
+        values = (self._rows.get(len(view)) or self._row(len(view)))(view)
         first = values[0]
         last = values[-3]
         size = last + values[-2] - first
