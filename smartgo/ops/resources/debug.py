@@ -9,7 +9,7 @@ import gc
 import sys
 import traceback
 from collections import Counter
-from typing import Final
+from typing import ClassVar, Final
 
 import msgspec
 
@@ -36,6 +36,8 @@ class ProcessMemory(msgspec.Struct, rename="camel"):
     @ivar objects: by kind, the most frequent ones among those that the garbage collector looks after.
     @ivar collections: of the garbage collector, by generation.
     """
+
+    schema_name: ClassVar = "Memory"
 
     blocks: int
     objects: dict[str, int]

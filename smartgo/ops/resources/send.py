@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import base64
 import binascii
-from typing import Annotated, Final
+from typing import Annotated, ClassVar, Final
 
 import msgspec
 from msgspec import Meta
@@ -76,6 +76,8 @@ class SentMessage(msgspec.Struct, rename="camel"):
     @ivar topic: where it was sent to.
     @ivar message_id: its unique id; null if it was not sent, like the members below.
     """
+
+    schema_name: ClassVar = "Sent"
 
     status: str
     topic: str

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Final
+from typing import Annotated, ClassVar, Final
 
 import msgspec
 from msgspec import Meta
@@ -31,6 +31,8 @@ class SettingChanges(msgspec.Struct, rename="camel", forbid_unknown_fields=True)
     @ivar keep: keep the values across restarts: they override the settings file; only command-line flags override them.
     @ivar dry_run: only report what would be changed.
     """
+
+    schema_name: ClassVar = "Changes"
 
     changes: ChangesChanges
     keep: bool = False

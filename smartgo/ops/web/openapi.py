@@ -2,6 +2,8 @@
 The OpenAPI 3.1 document, from the declarations of the routes: C{/openapi.json}, and its page in HTML.
 
 The structs that check requests are the ones whose JSON schemas stand here; the codes are those that can really come.
+Clients generate types from the names of schemas, so these stay: a struct of a route whose class is renamed keeps the
+published name as its C{schema_name}.
 """
 
 from __future__ import annotations
@@ -69,9 +71,14 @@ def document(routes: Iterable[RestRoute], title: str = "smartgo") -> dict[str, A
     paths: dict[str, dict[str, Any]] = {}
     for one in declared:
         paths.setdefault(PREFIX + one.path, {})[one.method.lower()] = _operation(one, by_type, components)
+    published = {kind.__name__: kind.schema_name for kind in types if hasattr(kind, "schema_name")}
     parameters = {struct.__name__ for one in declared for struct in (one.path_type, one.query_type) if struct}
-    shown = {name: _cleaned(_explained(schema)) for name, schema in components.items() if name not in parameters}
-    return {
+    shown = {
+        published.get(name, name): {**_cleaned(_explained(schema)), **_titled(published.get(name))}
+        for name, schema in components.items()
+        if name not in parameters
+    }
+    found = {
         "openapi": "3.1.0",
         "info": {
             "title": title,
@@ -95,6 +102,26 @@ def document(routes: Iterable[RestRoute], title: str = "smartgo") -> dict[str, A
             },
         },
     }
+    return dict(_published(found, published))
+
+
+def _titled(name: str | None) -> dict[str, str]:
+    """Return the title of a schema under a published name; nothing where its class still has that name."""
+    return {} if name is None else {"title": name}
+
+
+def _published(value: Any, names: Mapping[str, str]) -> Any:
+    """Return a part of the document that refers to schemas by their published names."""
+    if isinstance(value, list):
+        return [_published(one, names) for one in value]
+    if not isinstance(value, dict):
+        return value
+    found = {key: _published(one, names) for key, one in value.items()}
+    reference = found.get("$ref")
+    if isinstance(reference, str):
+        name = reference.rpartition("/")[2]
+        found["$ref"] = _REFERENCE.format(name=names.get(name, name))
+    return found
 
 
 def _types(declared: list[RestRoute]) -> list[Any]:

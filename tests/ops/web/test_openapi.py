@@ -2,11 +2,19 @@
 
 from __future__ import annotations
 
+import json
+import os
 import re
+from typing import Final
 
-from smartgo.ops.web.openapi import codes_of
+from smartgo.ops.resources.debug import DebugApi
+from smartgo.ops.web.openapi import codes_of, document
 from smartgo.ops.web.routes import routes_of
 from tests.ops.web.case import FrontCase
+from tests.test_layers import ROOT
+
+NAMES: Final = os.path.join(ROOT, "tests", "golden", "openapi", "names.json")
+"""See C{tests/golden/openapi/README.md}."""
 
 
 class DocumentTests(FrontCase):
@@ -31,6 +39,33 @@ class DocumentTests(FrontCase):
         named = set(re.findall("`([A-Z][a-z]+[A-Za-z]*)`", said))
         self.assertLessEqual({"FoundLine", "Item", "DefinitionsResult", "SearchResult"}, named)
         self.assertEqual(named - set(document["components"]["schemas"]), set())
+
+    def test_names_stay(self) -> None:
+        """Names that clients have generated code from are all there: schemas, their members, operations, parameters."""
+        with open(NAMES, encoding="utf-8") as file:
+            names = json.load(file)
+        document = self.front.ask("GET", "//openapi.json").json
+        schemas = document["components"]["schemas"]
+        self.assertGreater(len(names["schemas"]), 120)
+        self.assertEqual(set(names["schemas"]) - set(schemas), set())
+        for name, members in names["schemas"].items():
+            self.assertLessEqual(set(members), set(schemas[name].get("properties", ())), name)
+        for operation, named in names["operations"].items():
+            method, path = operation.split(" ")
+            found = document["paths"][path][method.lower()]
+            self.assertEqual(found["operationId"], named["id"])
+            self.assertLessEqual(set(named["parameters"]), {one["name"] for one in found.get("parameters", ())})
+
+    def test_published_name(self) -> None:
+        """A schema whose class was renamed has the published name alone: as a key, as a title, and where it is used."""
+        described = document([one for one, _ in routes_of(DebugApi())])
+        self.assertEqual(described["components"]["schemas"]["Memory"]["title"], "Memory")
+        answer = described["paths"]["/api/v1/debug/memory"]["get"]["responses"]["200"]["content"]["application/json"]
+        self.assertEqual(answer["schema"], {"$ref": "#/components/schemas/Memory"})
+        self.assertNotIn("ProcessMemory", str(described))
+        text = self.front.ask("GET", "//openapi.json").content.decode()
+        for name in ("SettingChanges", "SentMessage"):
+            self.assertNotIn(name, text)
 
     def test_members(self) -> None:
         """Members of answers are explained beside them, in plain words."""
