@@ -232,7 +232,7 @@ class Apache:
         lines = _lines(child)
         within = [line for line in lines if line.at - apacheoutput.WINDOW >= began - 1]
         if not within or messages <= 0:
-            raise BenchmarkError(f"the producer reached nothing on {target.name}:{child.last_lines()}")
+            raise BenchmarkError(f"the producer sent no message to {target.name}:{child.last_lines()}")
         rate = Spread.of(line.rate for line in within).median
         cpu_us = spent * 1e6 / messages
         return Measured("producer", threads, target.name, rate, cpu_us, messages, lines[-1].failed, messages / took)

@@ -63,7 +63,7 @@ def list_command() -> None:
 @main.command("run")
 @click.argument("scenarios", nargs=-1, type=click.Choice(NAMES), metavar="[SCENARIO]...")
 @target_option("ours")
-@click.option("--rounds", default=5, show_default=True, help="Measured windows of each load, and starts.")
+@click.option("--rounds", default=5, show_default=True, help="Number of measured windows of each load, and of starts.")
 @click.option("--seconds", default=3.0, show_default=True, help="Length of a window.")
 @click.option("--warm-up", default=0.5, show_default=True, help="Seconds of load before each window.")
 @click.option(

@@ -140,7 +140,7 @@ class Control:
         length, word = _WORDS.unpack(self._exactly(8))
         header_size = word & 0xFFFFFF
         if not 4 + header_size <= length <= _FRAME_LIMIT or word >> 24:
-            raise BenchmarkError(f"{self.address} answers with something that is no JSON frame")
+            raise BenchmarkError(f"{self.address} answers with something other than a JSON frame")
         rest = self._exactly(length - 4)
         header: dict[str, Any] = json.loads(rest[:header_size])
         answer = Answer(

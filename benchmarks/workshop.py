@@ -107,7 +107,7 @@ def targets_of(bench: Bench, words: Sequence[str]) -> list[Target]:
         except ValueError as error:
             raise click.BadParameter(str(error), param_hint="--target") from None
         if target.name in {other.name for other in made}:
-            raise click.BadParameter(f"{target.name} is there twice", param_hint="--target")
+            raise click.BadParameter(f"{target.name} is given twice", param_hint="--target")
         made.append(target)
     return made
 

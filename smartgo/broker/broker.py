@@ -375,9 +375,9 @@ class Broker(Service):
         try:
             await maybeDeferred(stop)
         except Exception:
-            self._log.failure("{what}: not stopped in order", what=what)
+            self._log.failure("{what}: could not be stopped cleanly", what=what)
 
     def _store_failed(self, reason: str) -> None:
-        self._log.critical("the store takes no more messages: {reason}", reason=reason)
+        self._log.critical("the store accepts no more messages: {reason}", reason=reason)
         if self._configuration.store.on_store_error == "exit":
             self._on_store_failed(reason)

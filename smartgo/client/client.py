@@ -104,7 +104,7 @@ class Client:
         self.env = env
         self.registries = parse_registries(registries) if isinstance(registries, str) else tuple(registries)
         if not self.registries:
-            raise SettingError("no registry is named: give HOST:PORT of one at least")
+            raise SettingError("no registry is given: give HOST:PORT of at least one")
         for one in self.registries:
             try:
                 host, port = parse_address(one)
@@ -141,7 +141,7 @@ class Client:
         @raise SettingError: this client has one of this group already, or was stopped.
         """
         if self._stopped:
-            raise SettingError("the client was stopped; make another one")
+            raise SettingError("the client was stopped; create a new one")
         if producer is not None:
             if producer.group in self._producers:
                 raise SettingError(f"this client has a producer of group {producer.group} already")
@@ -221,7 +221,7 @@ class Client:
             self.outages.answered(broker)
             if answer.code != ResponseCode.SUCCESS:
                 self._log.error(
-                    "broker {address} refuses us: {code} {remark}",
+                    "broker {address} refuses this client: {code} {remark}",
                     address=address,
                     code=answer.code,
                     remark=answer.remark,

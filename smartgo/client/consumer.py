@@ -106,7 +106,7 @@ class PushConsumer:
         """
         check_topic(topic)
         if self._state != "new":
-            raise SettingError(f"the consumer of group {self.group} was started: it is too late to subscribe")
+            raise SettingError(f"the consumer of group {self.group} has started already: it is too late to subscribe")
         self._subscribe(topic, expression)
 
     def _subscribe(self, topic: str, expression: str) -> None:

@@ -37,7 +37,7 @@ class Message(msgspec.Struct, kw_only=True):
         >>> Message(topic="Orders", body="7 apples")
         Traceback (most recent call last):
         ...
-        smartgo.errors.MessageTypeWrong: the body of a message is bytes, not str: encode it, as in "...".encode()
+        smartgo.errors.MessageTypeWrong: the body of a message must be bytes, not str: encode it, as in "...".encode()
 
     @ivar topic: the topic; the broker creates it at the first send if its settings allow that.
     @ivar body: 1 byte to L{BODY_LIMIT}; long bodies are compressed for the transfer.
@@ -79,7 +79,7 @@ class Message(msgspec.Struct, kw_only=True):
         if self.keys != ():
             _check_words("keys", self.keys)
         if type(self.properties) is not dict and not isinstance(self.properties, Mapping):
-            raise MessageTypeWrong(f"the properties of a message are a mapping, not {_named(self.properties)}")
+            raise MessageTypeWrong(f"the properties of a message must be a mapping, not {_named(self.properties)}")
         for pair in self.properties.items():
             _check_words("names and values of properties", pair)
 
@@ -97,10 +97,10 @@ class Message(msgspec.Struct, kw_only=True):
             raise MessageIllegal(f"body of {len(self.body)} B exceeds the limit of {BODY_LIMIT} B")
         for name in self.properties:
             if not name or name in _OURS:
-                raise MessageIllegal(f"property {name!r} is not the application's to set")
+                raise MessageIllegal(f"property {name!r} is reserved and cannot be set")
         for key in self.keys:
             if not key or " " in key:
-                raise MessageIllegal(f"key {key!r} is empty or holds a blank")
+                raise MessageIllegal(f"key {key!r} is empty or contains a space")
 
     def all_properties(self) -> dict[str, str]:
         """Return the application's properties, and those that carry tag, keys, delay level and C{wait}."""
@@ -121,16 +121,16 @@ def _check_kinds(message: Message) -> None:
     for name, kind in _KINDS.items():
         value = getattr(message, name)
         if not isinstance(value, kind) or (kind is int and isinstance(value, bool)):
-            raise MessageTypeWrong(f"the {name} of a message is {kind.__name__}, not {_named(value, name)}")
+            raise MessageTypeWrong(f"the {name} of a message must be {kind.__name__}, not {_named(value, name)}")
 
 
 def _check_words(part: str, words: Sequence[object]) -> None:
     """@raise MessageTypeWrong: the words are no sequence, or not all of them are C{str}."""
     if type(words) not in (list, tuple) and (not isinstance(words, Sequence) or isinstance(words, bytes)):
-        raise MessageTypeWrong(f"the {part} of a message are a str or a sequence of str, not {_named(words)}")
+        raise MessageTypeWrong(f"the {part} of a message must be a str or a sequence of str, not {_named(words)}")
     for word in words:
         if not isinstance(word, str):
-            raise MessageTypeWrong(f"the {part} of a message are str, not {_named(word)}: {word!r}")
+            raise MessageTypeWrong(f"the {part} of a message must be str, not {_named(word)}: {word!r}")
 
 
 def _named(value: object, name: str = "") -> str:
@@ -152,7 +152,7 @@ def properties_text(pairs: Mapping[str, str]) -> str:
     for pair in pairs.items():
         for word in pair:
             if any(one in word for one in _SEPARATORS):
-                raise MessageIllegal(f"property {pair[0]!r} holds the character 0x01 or 0x02")
+                raise MessageIllegal(f"property {pair[0]!r} contains the character 0x01 or 0x02")
     text = "\x02".join([f"{name}\x01{value}" for name, value in pairs.items() if value])
     if len(text) * 4 > properties.SIZE_LIMIT:  # may be too long: count
         size = len(text.encode("utf-8", "replace"))

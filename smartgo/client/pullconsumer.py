@@ -162,7 +162,7 @@ class QueueCalls:
         """
         found = self._client.routes.nearest_address(queue.broker_name, broker_id)
         if found is None:
-            raise NotConnected(f"broker {queue.broker_name} has no address now")
+            raise NotConnected(f"broker {queue.broker_name} has no known address now")
         address, broker_id = found
         flags = MAY_WAIT if hold else 0
         if commit is not None and broker_id == MASTER:
@@ -240,7 +240,7 @@ class QueueCalls:
     def _address(self, queue: MessageQueue) -> str:
         address = self.keeper(queue)
         if address is None:
-            raise NotConnected(f"broker {queue.broker_name} has no address now")
+            raise NotConnected(f"broker {queue.broker_name} has no known address now")
         return address
 
 

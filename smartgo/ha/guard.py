@@ -77,7 +77,7 @@ class Guard:
         """
         if ACCESS_KEY not in request.fields or SIGNATURE not in request.fields:
             raise NoPermission(
-                "slaves of this master have to sign: give the slave the master's haAccessKey and haSecretKey"
+                "slaves of this master must sign: give the slave the master's haAccessKey and haSecretKey"
             )
         if not self._credentials.signed(request):
             raise NoPermission("the signature is wrong: the slave's haAccessKey and haSecretKey are not the master's")

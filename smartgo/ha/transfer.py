@@ -103,7 +103,7 @@ class MasterEnd:
             self.begun_empty = not report
             self._wrote_at = now - self._heartbeat  # RocketMQ's begins with one, too
         elif not 0 <= report <= self.position:
-            raise FramingError(f"reports {report}, and was sent the log up to {self.position}")
+            raise FramingError(f"reports {report}, but was sent the log only up to {self.position}")
         self.confirmed = max(self.confirmed, report)
         return True
 
@@ -112,7 +112,7 @@ class MasterEnd:
         minimum, end = self._log.log_bounds()
         start = report or self._log.last_file()
         if not minimum <= start <= end:
-            raise FramingError(f"asks for the log from {start} on, and it is from {minimum} to {end}")
+            raise FramingError(f"asks for the log from {start} on, but the log is from {minimum} to {end}")
         return start
 
     # -- out -----------------------------------------------------------------------------------------------------
@@ -203,7 +203,7 @@ def _shows_ticket(data: bytes, admits: Callable[[bytes], bool]) -> bool:
     @raise FramingError: it is none, or not good.
     """
     if data and data[0] < _NEGATIVE:
-        raise FramingError("has no ticket, as slaves of RocketMQ have none, and this master has a haAccessKey")
+        raise FramingError("shows no ticket (RocketMQ slaves never do), but this master has a haAccessKey")
     if len(data) < TICKET_SIZE:
         return False
     mark, word = ticket_struct.unpack_from(data)
@@ -300,9 +300,9 @@ class SlaveEnd:
 
     def _begin_piece(self, offset: int, size: int) -> None:
         if offset < 0 or (offset != self.end and self.end):  # one that has nothing may begin anywhere
-            raise FramingError(f"sends the log from {offset} on, and ours ends at {self.end}")
+            raise FramingError(f"sends the log from {offset} on, but ours ends at {self.end}")
         if not 0 <= size <= TRANSFER_LIMIT:
-            raise FramingError(f"announces a piece of {size} B, and {TRANSFER_LIMIT} B is the limit")
+            raise FramingError(f"announces a piece of {size} B; the limit is {TRANSFER_LIMIT} B")
         self._place = offset
         self._missing = size
         self.master_end = max(self.master_end, offset + size)

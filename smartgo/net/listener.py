@@ -187,7 +187,9 @@ class Listener(Service):
     def startService(self) -> None:
         """Begin to listen, unless L{open} was called before."""
         super().startService()
-        self.open().addErrback(lambda failure: self._log.failure("the server does not listen", failure=failure))
+        self.open().addErrback(
+            lambda failure: self._log.failure("the listener could not open its ports", failure=failure)
+        )
 
     def run(self, reactor: IReactorCore) -> Deferred[None]:
         """

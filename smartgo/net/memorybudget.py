@@ -213,7 +213,7 @@ class MemoryBudget:
         if now - self._logged >= _EVERY:
             self._logged = now
             self._log.warn(
-                "the memory budget runs short: {used} of {limit} B are in use; connections that hold much are paused",
+                "the memory budget is nearly used up: {used} of {limit} B; connections that hold much are paused",
                 used=self.used,
                 limit=self.limit,
             )

@@ -58,7 +58,7 @@ class SlowTurns:
         if now - last >= _EVERY:
             self._logged[name] = now, count
             self._log.info(  # a stall is a warning; this is for who looks for its cause
-                "{name} held up the reactor for {seconds:.3f} s ({detail}), {count} times since this was last said",
+                "{name} held up the reactor for {seconds:.3f} s ({detail}), {count} times since this was last logged",
                 name=name,
                 seconds=seconds,
                 detail=detail or "no more is known",

@@ -200,7 +200,7 @@ class ServerTLS:
         @raise SettingError: a file is missing, unreadable, too readable, or does not fit the others.
         """
         if clients is not ClientCertificates.NONE and trust is None:
-            raise SettingError("client certificates are asked for, and no authority is trusted")
+            raise SettingError("client certificates are required, but no authority is trusted")
         self.mode = mode
         self._env = env
         self._own = own

@@ -78,4 +78,6 @@ class Notifier(Service):
         try:
             self._env.network.tell(self._path, words.encode())
         except OSError as error:
-            self._log.warn("{words}: not told to {path}: {error}", words=words, path=self._path, error=str(error))
+            self._log.warn(
+                "{words}: could not be reported to {path}: {error}", words=words, path=self._path, error=str(error)
+            )

@@ -163,7 +163,7 @@ class BrokerRegistrations:
             if not other.open:
                 continue
             if other in self._asked:
-                raise AddressHeld(f"whether another connection holds {one.address} is being found out; try again")
+                raise AddressHeld(f"another connection may hold {one.address}, which is being checked; try again")
             self._asked.add(other)
             try:
                 await other.ask(Command.request(RequestCode.GET_BROKER_RUNTIME_INFO), ANSWER)
@@ -200,7 +200,7 @@ class BrokerRegistrations:
             )
         for seen, channel in self._routes.displaced:
             self._log.warn(
-                "broker {name} is at {address} again, which had the name before {other}",
+                "broker {name} is at {address} again, which held the name before {other} did",
                 name=seen.name,
                 address=one.address,
                 other=seen.address,
@@ -229,7 +229,7 @@ class BrokerRegistrations:
             raise NoPermission(f"{header.broker_addr} was registered over another connection")
         if self._routes.unregister(header.broker_addr, header.broker_name, header.broker_id):
             self._log.info(
-                "broker {name} at {address} has left",
+                "broker {name} at {address} has unregistered",
                 name=header.broker_name,
                 address=header.broker_addr,
                 peer=peer.address,

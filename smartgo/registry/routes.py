@@ -319,8 +319,8 @@ class RouteTable:
             held = sum(seen.source == one.source for seen in self._live.values()) if one.source else 0
             if held > left:  # as for topics
                 raise TableFull(
-                    f"this source has {held} brokers, and as much must be left for others of {self._max_brokers}"
-                    f" (maxRouteBrokers); there would be {max(0, left)}"
+                    f"this source has {held} brokers and must leave as many of {self._max_brokers}"
+                    f" (maxRouteBrokers) to others; {max(0, left)} would be left"
                 )
             if left < 0:
                 raise TableFull(f"{self._max_brokers} brokers are registered already")

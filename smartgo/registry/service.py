@@ -121,7 +121,7 @@ class RegistryService(Service):
     def _scan(self) -> None:
         for seen, channel in self.routes.expire():
             self._log.warn(
-                "broker {name} at {address} was silent for {age:.0f} s and is taken from the routes",
+                "broker {name} at {address} was silent for {age:.0f} s and is removed from the routes",
                 name=seen.name,
                 address=seen.address,
                 age=seen.age,

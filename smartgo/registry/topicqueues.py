@@ -55,8 +55,8 @@ class TopicQueues:
         left = self._limit - len(self._queues) - new
         if held > left:
             raise TableFull(
-                f"with {new} more topics this source would have {held} of {self._limit} (maxRouteTopics), and as much"
-                f" must be left for others; there would be {max(0, left)}"
+                f"with {new} more topics this source would have {held} of {self._limit} (maxRouteTopics) and must"
+                f" leave as many to others; {max(0, left)} would be left"
             )
 
     # -- changes -------------------------------------------------------------------------------------------

@@ -127,7 +127,7 @@ class RemotingClient:
         if self._stopping:
             raise NotConnected(f"cannot connect to {address}: the client has stopped")
         if self._reaches is not None and not self._reaches(address):
-            raise NotConnected(f"{address} is no address that this process may connect to")
+            raise NotConnected(f"{address} is not an address that this process may connect to")
         try:
             host, port = parse_address(address)
         except ValueError as error:

@@ -91,7 +91,7 @@ class Advertised:
                 raise ValueError(f"{part}: not of the form NETWORK=HOST:PORT or @ADDRESS:PORT=HOST:PORT")
             rule, name = _rule(where, address)
             if any(name == one.partition("=")[0] for one in names):
-                raise ValueError(f"{name} is there twice")
+                raise ValueError(f"{name} is listed twice")
             rules.append(rule)
             names.append(f"{name}={address}")
         rules.sort(key=lambda rule: -rule.weight)
@@ -112,7 +112,7 @@ def _rule(where: str, address: str) -> tuple[_Rule, str]:
         try:
             network = ipaddress.ip_network(where, strict=False)
         except ValueError:
-            raise ValueError(f"{where} is no network such as 10.1.0.0/16") from None
+            raise ValueError(f"{where} is not a network such as 10.1.0.0/16") from None
         return _Rule(network.prefixlen, "", 0, network, address), str(network)
     host, port = where[1:], 0
     if match := re.fullmatch(r"(|[0-9.]+|\[[0-9a-fA-F:.]+\]):([0-9]{1,5})", host):
@@ -123,7 +123,7 @@ def _rule(where: str, address: str) -> tuple[_Rule, str]:
         at_ip = ""
         host = "?"
     if not (at_ip or port) or host == "?" or port > 65535:
-        raise ValueError(f"{where} is no listening address such as @10.0.0.5, @:9876 or @10.0.0.5:9876")
+        raise ValueError(f"{where} is not a listening address such as @10.0.0.5, @:9876 or @10.0.0.5:9876")
     weight = _ALL_BITS + (1 if at_ip else 0) + (2 if port else 0)
     shown = f"[{at_ip}]" if ":" in at_ip and port else at_ip
     return _Rule(weight, at_ip, port, None, address), f"@{shown}{f':{port}' if port else ''}"

@@ -162,12 +162,12 @@ def _decode_surprising(raw: bytes) -> JsonHeader:
     try:
         value = loads(raw)
         if not isinstance(value, dict):
-            raise BadHeader("the header is no JSON object")
+            raise BadHeader("the header is not a JSON object")
         fields = value.get("extFields")
         if fields is None:
             fields = {}
         if not isinstance(fields, dict):
-            raise BadHeader("extFields is no JSON object")
+            raise BadHeader("extFields is not a JSON object")
         if len(fields) > FIELD_LIMIT:
             raise BadHeader(f"more than {FIELD_LIMIT} ext fields")
         remark = value.get("remark")
@@ -211,7 +211,7 @@ def _number(header: dict[str, Any], name: str) -> int:
     if isinstance(value, str) and _DIGITS(value) is not None:
         value = int(value)
     if type(value) is not int or not INT32_MIN <= value <= INT32_MAX:
-        raise BadHeader(f"{name} of the header is no int32: {str(value)[:40]!r}")
+        raise BadHeader(f"{name} of the header is not an int32: {str(value)[:40]!r}")
     return value
 
 

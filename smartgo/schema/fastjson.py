@@ -116,7 +116,7 @@ def quote_keys(data: bytes) -> bytes:
     if _CONTROL.search(data) is not None:
         raise BadBody("JSON holds a raw control character")
     if data.count(b'"') > MARK_LIMIT:
-        raise BadBody(f"body is no standard JSON and holds more than {MARK_LIMIT // 2} strings")
+        raise BadBody(f"body is not standard JSON and holds more than {MARK_LIMIT // 2} strings")
     pieces = _STRINGS.split(data)
     # Strings go out of the way, so that what looks like a key inside one is left alone.
     bare = b'"'.join(pieces[::2])

@@ -98,7 +98,7 @@ def parse_int(text: str, name: str, kind: str = "int32") -> int:
     """
     low, high = _RANGES[kind]
     if _INTEGER(text) is None or not low <= (value := int(text)) <= high:
-        raise BadHeader(f"the custom field <{name}> is no {kind}: {text[:40]!r}")
+        raise BadHeader(f"the custom field <{name}> is not a {kind}: {text[:40]!r}")
     return value
 
 

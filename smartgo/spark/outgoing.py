@@ -195,7 +195,7 @@ class Shape:
             raise BadRow(row, f"delay_level {delay_level} is negative")
         flag = values.get("flag") or 0
         if not -_INT32 <= flag < _INT32:
-            raise BadRow(row, f"flag {flag} is no int32")
+            raise BadRow(row, f"flag {flag} is not an int32")
         raw = body.encode() if isinstance(body, str) else body
         return Outgoing(row, topic, queue_id, raw, tag or "", keys, own, delay_level, flag)
 

@@ -202,7 +202,7 @@ class LogSpace:
             return
         self._spare = made
         if self._no_file is not None:
-            self._log.info("a CommitLog file could be allocated; messages are taken again")
+            self._log.info("a CommitLog file could be allocated; messages are accepted again")
             self._no_file = None
             self._update()
 
@@ -243,9 +243,9 @@ class LogSpace:
             )
         if (reason is None) != (self._disk_full is None):
             if reason is not None:
-                self._log.warn("no more messages are taken: {reason}", reason=reason)
+                self._log.warn("no more messages are accepted: {reason}", reason=reason)
             else:
-                self._log.info("the disk has room again; messages are taken")
+                self._log.info("the disk has room again; messages are accepted")
         self._disk_full = None if reason is None else Refusal(RefusalKind.DISK_FULL, reason)
         self._update()
         if reason is not None:
@@ -265,7 +265,7 @@ class LogSpace:
     def _failed(self, error: OSError) -> None:
         reason = f"no room for a CommitLog file of {self._files.file_size} B: {error.strerror}"
         self._no_file = Refusal(RefusalKind.NO_ROOM, reason)
-        self._log.warn("no more messages are taken: {reason}", reason=reason)
+        self._log.warn("no more messages are accepted: {reason}", reason=reason)
         self._update()
         self._try_again_later()
 
@@ -291,7 +291,7 @@ class LogSpace:
             try:
                 total, free = await self._env.threads.run(LANE, self.usage)
             except OSError:
-                self._log.failure("the disk of the store cannot be asked for its room")
+                self._log.failure("the free space of the store's disk cannot be read")
                 self._try_again_later()
             else:
                 self.note_usage(total, free)

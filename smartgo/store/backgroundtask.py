@@ -55,11 +55,9 @@ class BackgroundTask:
     def _not_done(self, failure: Failure) -> None:
         self.failed = True
         if failure.check(OSError) is None:
-            self._log.failure("{what} cannot go on now", failure, what=self._what)
+            self._log.failure("{what} failed", failure, what=self._what)
         elif not self._warned:
-            self._log.warn(
-                "{what} cannot go on now; it tries again: {error}", what=self._what, error=str(failure.value)
-            )
+            self._log.warn("{what} failed and will be tried again: {error}", what=self._what, error=str(failure.value))
         self._warned = True
 
     def _ran(self, _: None) -> None:

@@ -187,7 +187,7 @@ class Flusher:
             work = self._threads.run(LANE, self._sync, pinned)
         work.addBoth(self._unpin, dirty)
         work.addCallbacks(self._done, self._failure, callbackArgs=(whole, stored_ms, dirty))
-        work.addErrback(lambda failure: self._log.failure("what follows a flush failed", failure))
+        work.addErrback(lambda failure: self._log.failure("a task after a flush failed", failure))
 
     def _sync(self, mappings: list[tuple[IMapping, bool]]) -> tuple[int, int] | None:
         """Sync old files before new ones, and the names of new ones (D8); in the lane."""
@@ -245,7 +245,9 @@ class Flusher:
         if self.failed is not None:
             return
         self.failed = error
-        self._log.error("the store takes no more messages, as a write or a flush failed: {error}", error=str(error))
+        self._log.error(
+            "the store accepts no more messages, because a write or a flush failed: {error}", error=str(error)
+        )
         waiters = self._waiters
         self._waiters = deque()
         self._cancel()

@@ -287,7 +287,7 @@ class MessageReader:
         if queue.key not in self._warned and len(self._warned) < _WARNED_QUEUES:
             self._warned.add(queue.key)
             self._log.warn(
-                "unit {number} of topic {topic}, queue {queue} leads to no message of it; it is left out",
+                "unit {number} of topic {topic}, queue {queue} points to no message of that queue and is left out",
                 number=number,
                 topic=queue.topic,
                 queue=queue.queue_id,

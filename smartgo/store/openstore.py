@@ -344,7 +344,7 @@ class OpenStore(StoreReads):
             dropping = self._removal.drop(topic, below, but)
         except OSError as error:
             raise ServiceNotAvailable(f"that topic {topic} was deleted cannot be saved: {error.strerror}") from error
-        self._log.info("topic {topic} was deleted at the master, and begins anew at {below}", topic=topic, below=below)
+        self._log.info("topic {topic} was deleted at the master, and starts again at {below}", topic=topic, below=below)
         dropping.addErrback(
             lambda failure: self._log.failure("the queues of {topic} could not be removed", failure, topic=topic)
         )

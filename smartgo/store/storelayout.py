@@ -82,7 +82,7 @@ class StoreLayout:
             if name in _IGNORED or name == SPARE:
                 continue
             if not is_file_name(name) or self._files.is_directory(path):
-                raise ForeignFile(f"{path} is no CommitLog file; take it away, or give the store another directory")
+                raise ForeignFile(f"{path} is not a CommitLog file; remove it, or give the store another directory")
             sizes[int(name)] = self._files.size(path)
         known = settings.log_file_size or (own.log_file_size if own is not None else None)
         file_size = known or _usual(list(sizes.values())) or LOG_FILE_SIZE
@@ -95,7 +95,7 @@ class StoreLayout:
             path = self._log_path(base)
             if sizes[base] != file_size or base % file_size:
                 raise ForeignFile(
-                    f"{path} has {sizes[base]} B; the CommitLog's files are to have {file_size} B and names that are"
+                    f"{path} has {sizes[base]} B; the CommitLog's files must have {file_size} B and names that are"
                     f" multiples of that (mappedFileSizeCommitLog)"
                 )
             if number and base != bases[number - 1] + file_size:
@@ -115,11 +115,11 @@ class StoreLayout:
         for topic in self._names(self.queue_directory):
             topic_path = posixpath.join(self.queue_directory, topic)
             if not is_topic(topic) or not self._files.is_directory(topic_path):
-                raise ForeignFile(f"{topic_path} is no topic's directory")
+                raise ForeignFile(f"{topic_path} is not a topic's directory")
             for number in self._names(topic_path):
                 queue_path = posixpath.join(topic_path, number)
                 if not _is_number(number) or not self._files.is_directory(queue_path):
-                    raise ForeignFile(f"{queue_path} is no queue's directory")
+                    raise ForeignFile(f"{queue_path} is not a queue's directory")
                 if int(number) >= QUEUE_LIMIT:
                     self.impossible.append(queue_path)
                     continue
@@ -127,7 +127,7 @@ class StoreLayout:
                 for name in self._names(queue_path):
                     path = posixpath.join(queue_path, name)
                     if not is_file_name(name) or self._files.is_directory(path):
-                        raise ForeignFile(f"{path} is no queue file")
+                        raise ForeignFile(f"{path} is not a queue file")
                     sizes[int(name)] = self._files.size(path)
                 found[topic, int(number)] = sizes
         all_sizes = [size for sizes in found.values() for size in sizes.values()]

@@ -79,35 +79,37 @@ class TypeTests(SynchronousTestCase):
 
     def test_body(self) -> None:
         """A body is bytes; the sentence says how to make it so."""
-        self.refused('the body of a message is bytes, not str: encode it, as in "...".encode()', body="x")
-        self.refused("the body of a message is bytes, not bytearray: give bytes(body)", body=bytearray(b"x"))
-        self.refused("the body of a message is bytes, not memoryview: give bytes(body)", body=memoryview(b"x"))
-        self.refused("the body of a message is bytes, not NoneType", body=None)
-        self.refused("the body of a message is bytes, not dict", body={"a": 1})
+        self.refused('the body of a message must be bytes, not str: encode it, as in "...".encode()', body="x")
+        self.refused("the body of a message must be bytes, not bytearray: give bytes(body)", body=bytearray(b"x"))
+        self.refused("the body of a message must be bytes, not memoryview: give bytes(body)", body=memoryview(b"x"))
+        self.refused("the body of a message must be bytes, not NoneType", body=None)
+        self.refused("the body of a message must be bytes, not dict", body={"a": 1})
 
     def test_others(self) -> None:
         """Topic and tag are C{str}, flag and delay level whole numbers, C{wait} is true or false."""
-        self.refused("the topic of a message is str, not bytes", topic=b"T")
-        self.refused("the tag of a message is str, not bytes", tag=b"new")
-        self.refused("the tag of a message is str, not NoneType", tag=None)
-        self.refused("the delay_level of a message is int, not str", delay_level="3")
-        self.refused("the delay_level of a message is int, not bool", delay_level=True)
-        self.refused("the flag of a message is int, not float", flag=1.0)
-        self.refused("the wait of a message is bool, not int", wait=1)
+        self.refused("the topic of a message must be str, not bytes", topic=b"T")
+        self.refused("the tag of a message must be str, not bytes", tag=b"new")
+        self.refused("the tag of a message must be str, not NoneType", tag=None)
+        self.refused("the delay_level of a message must be int, not str", delay_level="3")
+        self.refused("the delay_level of a message must be int, not bool", delay_level=True)
+        self.refused("the flag of a message must be int, not float", flag=1.0)
+        self.refused("the wait of a message must be bool, not int", wait=1)
 
     def test_keys(self) -> None:
         """Keys are a sequence, and each is a C{str}."""
-        self.refused("the keys of a message are str, not bytes: b'k'", keys=[b"k"])
-        self.refused("the keys of a message are str, not int: 7", keys=["k", 7])
+        self.refused("the keys of a message must be str, not bytes: b'k'", keys=[b"k"])
+        self.refused("the keys of a message must be str, not int: 7", keys=["k", 7])
         for keys, name in ((b"k", "bytes"), (None, "NoneType"), ({"k"}, "set"), (7, "int")):
-            self.refused(f"the keys of a message are a str or a sequence of str, not {name}", keys=keys)
+            self.refused(f"the keys of a message must be a str or a sequence of str, not {name}", keys=keys)
 
     def test_properties(self) -> None:
         """Properties are a mapping of C{str} to C{str}."""
-        self.refused("the names and values of properties of a message are str, not int: 7", properties={"a": 7})
-        self.refused("the names and values of properties of a message are str, not bytes: b'a'", properties={b"a": "b"})
+        self.refused("the names and values of properties of a message must be str, not int: 7", properties={"a": 7})
+        self.refused(
+            "the names and values of properties of a message must be str, not bytes: b'a'", properties={b"a": "b"}
+        )
         for given, name in ((None, "NoneType"), ([("a", "b")], "list"), ("a=b", "str")):
-            self.refused(f"the properties of a message are a mapping, not {name}", properties=given)
+            self.refused(f"the properties of a message must be a mapping, not {name}", properties=given)
 
     def test_subclasses(self) -> None:
         """Subclasses of the types pass: members of enumerations, and strings and mappings of other libraries."""

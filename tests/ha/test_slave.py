@@ -424,7 +424,7 @@ class BrokenStreamTests(SlaveCase):
         self.settle()
         self.assertTrue(peers[0].transport.disconnected)
         self.assertEqual((slave.state, self.here.appended), (SlaveState.CONNECTING, []))
-        self.assertEqual(slave.reason, f"{HERE}: sends the log from 501 on, and ours ends at 500")
+        self.assertEqual(slave.reason, f"{HERE}: sends the log from 501 on, but ours ends at 500")
 
     def test_pauses(self) -> None:
         """After streams that end at once pauses grow to 5 s; one that brought something resets them."""
@@ -475,7 +475,7 @@ class BrokenStreamTests(SlaveCase):
         slave = self.make_slave()
         for bad in ("nowhere", "10.0.0.1:", ":10912", "10.0.0.1:ten"):
             slave.follow(bad, None)
-            self.assertEqual(slave.reason, f"{bad!r} is no address of the form host:port")
+            self.assertEqual(slave.reason, f"{bad!r} is not an address of the form host:port")
 
 
 class ChangingTests(SlaveCase):

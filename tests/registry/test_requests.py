@@ -400,7 +400,7 @@ class AdvertisedTests(RegistryTests):
         """A list that cannot be read is refused with what is wrong with it, and nothing is registered."""
         for name in "smartgoAdvertised", "smartgoAdvertisedHa":
             fields = {**BROKER, name: "eth0=h:1"}
-            self.assertIn("eth0 is no network", self.refused(BadName, 103, fields, registration("T")))
+            self.assertIn("eth0 is not a network", self.refused(BadName, 103, fields, registration("T")))
         self.assertEqual(self.service.routes.brokers(), [])
 
     def test_farewell(self) -> None:

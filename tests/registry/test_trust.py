@@ -152,7 +152,7 @@ class ConnectionTests(TrustTests):
         assert isinstance(answer, Deferred)
         self.assertNoResult(answer)
         why = self.refused(AddressHeld, self.stranger, 103, self.fields(A1), table("T").encode())
-        self.assertIn("is being found out; try again", why)
+        self.assertIn("is being checked; try again", why)
         again.open = False
         self.lose(self.broker)
         asked.errback(_timeout())
@@ -346,7 +346,7 @@ class ShareTests(TrustTests):
                 self.flood(self.stranger, f"x{number}", 0)
         self.assertEqual(
             str(caught.exception),
-            "this source has 10 brokers, and as much must be left for others of 20 (maxRouteBrokers); there would be 9",
+            "this source has 10 brokers and must leave as many of 20 (maxRouteBrokers) to others; 9 would be left",
         )
         for number in range(5):
             self.flood(FakePeer("10.0.0.67:50000"), f"y{number}", 0)

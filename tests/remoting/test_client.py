@@ -63,7 +63,7 @@ class ClientTests(Case):
         self.assertTrue(networks.reaches("[2001:db8::1]:10911"))
         client = RemotingClient(self.env, sweeper_of(self.env.clock), reaches=networks.reaches)
         why = self.failureResultOf(client.ask(HERE, request()), NotConnected).value
-        self.assertEqual(str(why), f"{HERE} is no address that this process may connect to")
+        self.assertEqual(str(why), f"{HERE} is not an address that this process may connect to")
         self.failureResultOf(client.tell(HERE, request()), NotConnected)
         self.assertEqual(client.connections, [])
 

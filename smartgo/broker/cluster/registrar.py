@@ -153,7 +153,9 @@ class Registrar(Service):
     def stood_still(self, seconds: float) -> None:
         """Ask the registries anew after the process stood still; what came meanwhile has not been read yet."""
         if self.running and self._is_master and self._lease.lapsed(seconds):
-            self._log.warn("stood still for {seconds:.0f} s: asking who has our name", seconds=seconds)
+            self._log.warn(
+                "the process stood still for {seconds:.0f} s: asking the registries who holds our name", seconds=seconds
+            )
             self._tell_lease()
             self.register()
 
@@ -279,7 +281,7 @@ class Registrar(Service):
             ordered = KVTable.decode(answer.body).table if answer.body else None
         except (BadHeader, BadBody) as error:
             if not registry.unreadable:
-                self._log.warn("what registry {address} answers cannot be read: {error}", address=address, error=error)
+                self._log.warn("the answer of registry {address} cannot be read: {error}", address=address, error=error)
             registry.unreadable = True
             return
         registry.unreadable = False
@@ -296,7 +298,7 @@ class Registrar(Service):
         try:
             await self._ask(address, self._requests.unregistration(), UNREGISTER_TIMEOUT)
         except CallFailed as error:
-            self._log.info("not unregistered from {address}: {error}", address=address, error=error)
+            self._log.info("could not unregister from {address}: {error}", address=address, error=error)
             return False
         return True
 
@@ -305,7 +307,7 @@ class Registrar(Service):
     def _down(self, address: str, registry: RegistryState, why: str) -> None:
         """Note that a registry does not have us; log it if that is new, and ask the registry again in a while."""
         if registry.up is not False:
-            self._log.warn("registry {address} does not have our topics: {why}", address=address, why=why)
+            self._log.warn("registry {address} did not accept our registration: {why}", address=address, why=why)
         registry.up = False
         if self.running and self._registries.get(address) is registry:
             delay = min(RETRY_MOST, RETRY * 2**registry.failures) * (1 - self._fraction() / 2)
@@ -355,9 +357,9 @@ class Registrar(Service):
         if reason == self._reason:
             return
         if stepped_down and not self._stepped_down:
-            self._log.error("no messages are taken: {reason}", reason=reason)
+            self._log.error("no messages are accepted: {reason}", reason=reason)
         elif reason is None and self._stepped_down:
-            self._log.info("messages are taken again")
+            self._log.info("messages are accepted again")
             self._stepped_down = False
         self._stepped_down = self._stepped_down or stepped_down
         self._reason = reason

@@ -198,7 +198,7 @@ class TableReplicator(Service):
             if reason:
                 self._log.warn("the master's tables are not copied: {reason}", reason=reason)
             else:
-                self._log.info("the tables are those of the master {master}", master=self.master)
+                self._log.info("the tables now equal those of the master {master}", master=self.master)
         self.reason = reason
 
     async def _ask(self, master: str, request: Command) -> Command:
@@ -243,7 +243,7 @@ class TableReplicator(Service):
         @param end: the log's end before the master was asked.
         """
         if not self._topics.is_system(topic):
-            self._log.info("the master has deleted topic {topic}; its queues go here, too", topic=topic)
+            self._log.info("the master has deleted topic {topic}; its queues are removed here, too", topic=topic)
             await self._store.delete_topic(topic, end)
 
     async def _copy_groups(self, master: str) -> None:
@@ -300,7 +300,7 @@ class TableReplicator(Service):
                 if error.code not in _FOR_GOOD:
                     raise
                 self._log.warn(
-                    "the master does not take the offset {offset} of group {group} in {topic} queue {queue}: {error}",
+                    "the master refuses the offset {offset} of group {group} in {topic} queue {queue}: {error}",
                     offset=owed.offset,
                     group=owed.group,
                     topic=owed.topic,

@@ -96,7 +96,7 @@ class ClientAdmin(Processor):
         for member in members:
             member.peer.tell(Command.request(RequestCode.RESET_CONSUMER_CLIENT_OFFSET, told, body, one_way=True))
         self._log.info(
-            "{peer} moved group {group} in {topic}: {offsets}",
+            "{peer} reset the offsets of group {group} in {topic}: {offsets}",
             peer=peer.address,
             group=header.group,
             topic=header.topic,
@@ -166,7 +166,7 @@ class ClientAdmin(Processor):
             except BadBody:
                 pass
             self._log.warn(
-                "consumer {client} of group {group} does not say where it stands",
+                "consumer {client} of group {group} does not report its offsets",
                 client=member.client_id,
                 group=header.group,
             )

@@ -103,7 +103,7 @@ class HeartbeatProcessor(Processor):
 
     def _heartbeat(self, peer: IPeer, request: Command) -> Answer | Deferred[Answer]:
         if len(request.body) > _BODY_LIMIT:
-            raise RequestRefused(f"a heartbeat of {len(request.body)} B, {_BODY_LIMIT} at most")
+            raise RequestRefused(f"a heartbeat of {len(request.body)} B exceeds the limit of {_BODY_LIMIT} B")
         data = HeartbeatData.decode(request.body)
         if not peer.open:
             return None

@@ -81,7 +81,7 @@ class TailProcessor(Processor):
             return request.answer(ResponseCode.NO_PERMISSION, remark, fields={CHALLENGE: guard.challenge()})
         begin, end = header.begin, header.end
         if not 0 <= begin <= end <= begin + TAIL_LIMIT:
-            raise RequestRefused(f"no range of the log, of {TAIL_LIMIT} bytes at most: {begin} to {end}")
+            raise RequestRefused(f"not a range of the log of at most {TAIL_LIMIT} bytes: {begin} to {end}")
         crc = None
         if begin < end:
             try:

@@ -139,6 +139,6 @@ class QueueAdmin(Processor):
         for topic in sorted({topic for topic, _ in self._store.queues()}):
             if topic in self._topics or self._topics.is_system(topic) or topic.startswith(LMQ_PREFIX):
                 continue
-            self._log.info("{peer} removed the queues of {topic}, which is no topic", peer=peer.address, topic=topic)
+            self._log.info("{peer} removed the queues of {topic}, which is not a topic", peer=peer.address, topic=topic)
             await self._store.delete_topic(topic)
         return request.answer()

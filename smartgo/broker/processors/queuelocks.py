@@ -154,7 +154,7 @@ class RebalanceProcessor(Processor):
         body = LockBatchBody.decode(request.body)
         check_group(body.consumer_group)
         if len(body.client_id) > ID_LIMIT:
-            raise RequestRefused(f"clientId has {len(body.client_id)} characters, {ID_LIMIT} at most")
+            raise RequestRefused(f"clientId has {len(body.client_id)} characters; the limit is {ID_LIMIT}")
         ours = [queue for queue in body.mq_set if queue.broker_name == self._broker_name]
         if request.code == RequestCode.UNLOCK_BATCH_MQ:
             self._locks.unlock(body.consumer_group, body.client_id, ours)

@@ -126,7 +126,7 @@ class TopicAdmin(Processor):
                 saved.addErrback(lambda _: None)  # what is told is that the messages are there
             self._restore(topic, config)
             if isinstance(error, OSError):
-                raise RequestRefused(f"topic[{topic}] is not deleted, or not whole: {error}") from error
+                raise RequestRefused(f"topic[{topic}] could not be deleted, or only in part: {error}") from error
             raise
         if saved is not None:
             await saved

@@ -142,7 +142,7 @@ class LiveSettings:
 
     def _restorable(self, key: str, kept: Kept) -> Planned | None:
         table, _, name = key.partition(".")
-        said = f"as {kept.who} wanted at {written(kept.at_ms)}"
+        said = f"which {kept.who} set at {written(kept.at_ms)}"
         try:
             planned = self._planned(name, kept.value)
         except RequestRefused as error:
@@ -153,7 +153,7 @@ class LiveSettings:
         origin = self._given.origins.get((table, planned.setting.name))
         if origin is not None and origin.source == "flag":
             self._log.warn(
-                "{name} is {value}, by the command line, and not {kept}, {said}",
+                "{name} is {value} by the command line; the value {kept}, {said}, has no effect",
                 name=name,
                 value=planned.before,
                 kept=planned.after,
@@ -167,7 +167,7 @@ class LiveSettings:
         for planned in self._restored:
             self._tell_follower(planned)
             self._log.info(
-                "{name} is {after}, as it was changed, and not {before}",
+                "{name} is {after}, a change kept from before, instead of {before}",
                 name=planned.setting.name,
                 after=planned.after,
                 before=planned.before,
@@ -190,7 +190,7 @@ class LiveSettings:
             origin = self._given.origins.get((one.setting.table, one.setting.name))
             if keep and origin is not None and origin.source == "flag":
                 raise RequestRefused(
-                    f"{one.setting.name} cannot be kept: the command line says what it is at every start;"
+                    f"{one.setting.name} cannot be kept: the command line sets it at every start;"
                     " change it there, or until the next start alone"
                 )
         return [one._replace(origin=Origin("kept")) for one in found] if keep else found
@@ -292,8 +292,8 @@ class LiveSettings:
             if lost:
                 self._forget(lost)
                 raise RequestRefused(
-                    f"{', '.join(one.name for one in lost)}: in force, but until the next start alone, as this could"
-                    f" not be written: {error}"
+                    f"{', '.join(one.name for one in lost)}: in effect only until the next start, because the file"
+                    f" could not be written: {error}"
                 ) from None
         else:
             for one in made:

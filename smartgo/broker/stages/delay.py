@@ -34,7 +34,7 @@ def level_of(properties: Mapping[str, str], levels: DelayLevels) -> int:
     if text is None:
         return 0
     if _LEVEL.fullmatch(text) is None:
-        raise BadHeader(f"the property DELAY is no number: {text[:32]!r}")
+        raise BadHeader(f"the property DELAY is not a number: {text[:32]!r}")
     return min(int(text), levels.highest)
 
 

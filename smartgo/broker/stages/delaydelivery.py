@@ -146,7 +146,7 @@ class DelayDelivery:
     def _looked_at(self, result: float | Failure | None, level: int) -> None:
         self._busy.discard(level)
         if isinstance(result, Failure):
-            self._log.failure("delay level {delay} is not delivered from for now", result, delay=level)
+            self._log.failure("delivery from delay level {delay} is paused", result, delay=level)
             result = _RETRY_SECONDS
         if result is not None and self._running:
             self._wait(result)
@@ -175,7 +175,7 @@ class DelayDelivery:
                 self.offsets[level] = offset
                 self._changed()
         except RequestRefused as error:
-            self._log.warn("delay level {delay} is not delivered from for now: {error}", delay=level, error=str(error))
+            self._log.warn("delivery from delay level {delay} is paused: {error}", delay=level, error=str(error))
             return _RETRY_SECONDS
         finally:
             self._store.end_run()
@@ -213,7 +213,7 @@ class DelayDelivery:
         try:
             message = deliverable(decode_record(await self._store.at(offset, unit.size)))
             if message is None:
-                self._log.error("the delayed message at {offset} has no destination, it is discarded", offset=offset)
+                self._log.error("the delayed message at {offset} has no destination and is discarded", offset=offset)
             else:
                 appended = self._store.append((message,))
                 self._delivered(message.topic, message.queue_id, appended.offset)
@@ -320,7 +320,7 @@ class DelayProgress:
             self._try_again()
 
     def _failed(self, failure: Failure) -> None:
-        self._log.failure("the delivery positions of delayed messages were not saved", failure)
+        self._log.failure("the delivery offsets of delayed messages were not saved", failure)
         self._try_again()
 
     def _try_again(self) -> None:

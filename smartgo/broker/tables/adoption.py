@@ -76,7 +76,7 @@ def _adopt_topic(topics: TopicTable, topic: str, queues: int) -> None:
     elif is_system(topic):
         _log.debug("the store has queues of {topic}, which this broker does not serve", topic=topic)
     elif not is_topic(topic):
-        _log.warn("the store has queues of {topic}, which is no name for a topic", topic=topic)
+        _log.warn("the store has queues of {topic}, which is not a valid topic name", topic=topic)
     elif config is None:
         count = queues if of_group(topic) else max(queues, topics.default_queues)
         _log.warn(

@@ -87,7 +87,7 @@ class GroupExpiry:
             self._timer = self._clock.callLater(0, self._look)
             return
         if self._deleted:
-            self._log.info("{count} consumer groups that were never used are deleted", count=self._deleted)
+            self._log.info("deleted {count} consumer groups that were never used", count=self._deleted)
         self._begin()
 
     def _look_at(self, name: str, now: float) -> None:

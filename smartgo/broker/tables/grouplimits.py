@@ -52,7 +52,7 @@ class GroupRoom:
         source = source_of(peer.address)
         had = self._by_source.get(source, 0)
         if had >= self._limit - count:
-            raise RequestRefused(f"group[{group}] is not created: {had} groups are from your address already")
+            raise RequestRefused(f"group[{group}] is not created: {had} groups were already created from your address")
         if not is_local(peer) and not self._uses.take(source, self._clock.seconds()):
             raise RequestRefused(f"group[{group}] is not created: too many new groups from your address, try again")
         self._sources[group] = source

@@ -152,7 +152,7 @@ class GroupTable:
             return config
         self._room.admit_use(name, len(self._table) + self._coming, peer)
         if self._log_rate.take("", self._clock.seconds()):
-            self._log.info("group {group} created, the {count}.", group=name, count=len(self._table) + 1)
+            self._log.info("group {group} created; there are {count} groups", group=name, count=len(self._table) + 1)
         self.unused[name] = Unused(self._clock.seconds())
         self._put(config)
         self._when_unused()
@@ -274,7 +274,7 @@ class GroupTable:
                 same = config.group_name == name
                 self._table[name] = config if same else msgspec.structs.replace(config, group_name=name)
             else:
-                self._log.warn("leaving out {group}, which is no name for a group", group=name)
+                self._log.warn("leaving out {group}, which is not a valid group name", group=name)
 
     def _put(self, config: SubscriptionGroupConfig) -> SubscriptionGroupConfig:
         self._table[config.group_name] = config

@@ -214,7 +214,7 @@ class OffsetTable:
         if count:
             self._saving.changed()
             self._log.warn(
-                "{count} positions were beyond the end of their queue, which has lost messages, and were taken back;"
+                "{count} offsets were beyond the end of their queue, which has lost messages, and were taken back;"
                 " one is that of group {group} in {topic} queue {queue}",
                 count=count,
                 group=last[0],
@@ -281,7 +281,7 @@ class OffsetTable:
         for key, queues in table.items():
             topic, _, group = key.partition("@")
             if not (is_topic(topic) and is_group(group) and min(queues, default=0) >= 0):
-                self._log.warn("leaving out the offsets of {key}, which is no topic@group", key=key)
+                self._log.warn("leaving out the offsets of {key}, which is not of the form topic@group", key=key)
                 continue
             known = self._table.setdefault(group, {}).setdefault(topic, {})
             for queue_id, offset in queues.items():

@@ -43,7 +43,7 @@ def usable_topics(table: Mapping[str, TopicConfig]) -> dict[str, TopicConfig]:
     usable = {}
     for name, config in table.items():
         if not is_topic(name):
-            _log.warn("leaving out {topic}, which is no name for a topic", topic=name)
+            _log.warn("leaving out {topic}, which is not a valid topic name", topic=name)
             continue
         if max(config.read_queue_nums, config.write_queue_nums) > QUEUE_LIMIT:
             _log.warn(

@@ -207,6 +207,6 @@ def push(
             words = f" ({result.remark})" if result.remark else ""
             click.echo(f"{result.consume_result} in {result.spent_time_mills} ms{printable(words)}")
         if result.consume_result not in ("CR_SUCCESS", "CR_COMMIT"):
-            raise CommandError(f"{client_id} did not consume it: {result.consume_result}")
+            raise CommandError(f"{client_id} did not consume the message: {result.consume_result}")
 
     cluster.do(work)

@@ -67,16 +67,16 @@ def read_steps(found: DefinitionSet, value: Any) -> Iterator[None]:
     table = _object(value, "definitions")
     for name in table:
         if name not in _MEMBERS:
-            raise BadBody(f"there is no {name!r} among definitions; there are {', '.join(_MEMBERS)}")
+            raise BadBody(f"{name!r} is not a member of definitions; the members are {', '.join(_MEMBERS)}")
     version = table.get("version", VERSION)
     if version != VERSION:
-        raise BadBody(f"definitions of version {version!r} are not known, but of {VERSION}")
+        raise BadBody(f"definitions of version {version!r} are not supported, only of version {VERSION}")
     yield from _read_settings("topic", table.get("topics", {}), found.topics, check_topic, _read_topic)
     yield from _read_settings("group", table.get("groups", {}), found.groups, check_group, _read_group)
     found.order = _read_values("order", table.get("order", {}))
     for namespace, values in _object(table.get("kv", {}), "kv").items():
         if namespace == ORDER_NAMESPACE:
-            raise BadBody(f"kv {namespace}: the values of this namespace stand under 'order'")
+            raise BadBody(f"kv {namespace}: the values of this namespace belong under 'order'")
         found.kv[_name("namespace", namespace)] = _read_values(f"kv {namespace}/", values)
 
 
@@ -98,13 +98,13 @@ def _values_of(value: Any) -> Collection[Any]:
 
 def _object(value: Any, what: str) -> dict[str, Any]:
     if not isinstance(value, dict) or not all(name.__class__ is str for name in value):
-        raise BadBody(f"{what}: that is no object")
+        raise BadBody(f"{what}: not a JSON object")
     return value
 
 
 def _name(what: str, name: str) -> str:
     if not 0 < len(name) <= NAME_LIMIT or not name.isprintable() or "/" in name:
-        raise BadBody(f"{what} {name[:NAME_LIMIT]!r}: that is no name")
+        raise BadBody(f"{what} {name[:NAME_LIMIT]!r}: not a valid name")
     return name
 
 
@@ -121,7 +121,7 @@ def _read_settings(
         except BadName as error:
             raise BadBody(f"{kind} {name}: {error}") from None
         if not _object(at, f"{kind} {name}"):
-            raise BadBody(f"{kind} {name}: it is at no broker")
+            raise BadBody(f"{kind} {name}: no broker is listed")
         found[name] = {}
         for broker, settings in at.items():
             where = f"{kind} {name} at {_name('broker', broker)}"
@@ -136,7 +136,7 @@ def _read(kind: type[C], named: str, name: str, settings: dict[str, Any], where:
     for member in settings.keys() - FIELDS[kind].keys():
         raise BadBody(f"{where}: there is no setting {member!r}")
     if settings.get(named, name) != name:
-        raise BadBody(f"{where}: its {named} is {settings[named]!r}")
+        raise BadBody(f"{where}: {named} is another name, {settings[named]!r}")
     return msgspec.convert({**settings, named: name}, kind)
 
 
@@ -144,9 +144,9 @@ def _read_topic(name: str, settings: dict[str, Any], where: str) -> TopicConfig:
     found = _read(TopicConfig, "topicName", name, settings, where)
     for member, number in (("readQueueNums", found.read_queue_nums), ("writeQueueNums", found.write_queue_nums)):
         if not 0 <= number <= MOST_QUEUES:
-            raise BadBody(f"{where}: {member} is {number}")
+            raise BadBody(f"{where}: {member} is {number}, not 0 to {MOST_QUEUES}")
     if not 0 <= found.perm <= 7:
-        raise BadBody(f"{where}: perm is {found.perm}")
+        raise BadBody(f"{where}: perm is {found.perm}, not 0 to 7")
     if found.topic_filter_type not in (SINGLE_TAG, MULTI_TAG):
         raise BadBody(f"{where}: topicFilterType is neither {SINGLE_TAG} nor {MULTI_TAG}")
     return found
@@ -155,7 +155,7 @@ def _read_topic(name: str, settings: dict[str, Any], where: str) -> TopicConfig:
 def _read_group(name: str, settings: dict[str, Any], where: str) -> SubscriptionGroupConfig:
     found = _read(SubscriptionGroupConfig, "groupName", name, settings, where)
     if found.retry_queue_nums < 0 or found.retry_max_times < -1:
-        raise BadBody(f"{where}: retryQueueNums or retryMaxTimes is negative")
+        raise BadBody(f"{where}: retryQueueNums is negative, or retryMaxTimes is below -1")
     return found
 
 
@@ -165,5 +165,5 @@ def _read_values(what: str, value: Any) -> dict[str, str]:
         where = f"{what}{key}" if what.endswith("/") else f"{what} {key}"
         _name(what.rstrip("/"), key)
         if not isinstance(one, str) or len(one) > VALUE_LIMIT:
-            raise BadBody(f"{where}: that is no text of {VALUE_LIMIT} characters at most")
+            raise BadBody(f"{where}: not a text of at most {VALUE_LIMIT} characters")
     return found

@@ -71,7 +71,7 @@ class Messages:
             except (NoSuchMessage, BadHeader):
                 UniqueId.parse(id)
                 raise NoSuchMessage(
-                    f"there is no message {id}; where that is the id its producer gave it, name its topic"
+                    f"there is no message {id}; if this is the ID that its producer gave it, give its topic too"
                 ) from None
         found = await self.by_unique_key(topic, id)
         if found:

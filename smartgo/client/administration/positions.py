@@ -116,7 +116,7 @@ class ResetPlan(msgspec.Struct, frozen=True, kw_only=True):
         try:
             return msgspec.json.decode(data, type=cls)
         except msgspec.MsgspecError as error:
-            raise BadBody(f"this is no plan: {error}") from None
+            raise BadBody(f"not a plan: {error}") from None
 
 
 class Applied(msgspec.Struct, frozen=True):
@@ -173,7 +173,7 @@ class Positions:
             if stands is not None:
                 wanted[broker, queue_id] = stands
         if not wanted:
-            raise CallFailed(f"group {source} has no position in topic {topic}")
+            raise CallFailed(f"group {source} has no offset in topic {topic}")
         return await self.plan_to(group, topic, wanted)
 
     @deferred
@@ -291,8 +291,8 @@ class Positions:
                 await self._reset(address, plan, target.value, force=True)
             else:
                 raise CallFailed(
-                    f"broker {broker} cannot move single queues of a group that has members; stop them first, "
-                    "or move the group to a time"
+                    f"broker {broker} cannot reset single queues of a group that has members; stop them first, "
+                    "or reset the group to a time"
                 )
         except PeerRefused as refusal:
             if refusal.code == ResponseCode.CONSUMER_NOT_ONLINE:

@@ -107,7 +107,7 @@ class Assignment:
         return waiter
 
     def _broke(self, failure: Failure) -> None:
-        self._log.failure("queues of group {group} are not shared out", failure, group=self._group)
+        self._log.failure("the queues of group {group} could not be assigned", failure, group=self._group)
 
     async def _rebalance(self) -> None:
         try:
@@ -117,7 +117,9 @@ class Assignment:
                     try:
                         await self._share(topic)
                     except (CallFailed, BadBody) as error:
-                        self._log.warn("{topic} is not shared out now: {error}", topic=topic, error=error)
+                        self._log.warn(
+                            "the queues of {topic} cannot be assigned now: {error}", topic=topic, error=error
+                        )
         finally:
             self._round = None
 

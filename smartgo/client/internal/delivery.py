@@ -152,7 +152,7 @@ class ConcurrentDelivery:
         return held, messages
 
     def _not_given(self, failure: Failure) -> None:
-        self._log.failure("failed messages are not given back", failure)
+        self._log.failure("failed messages could not be sent back", failure)
 
     async def _give_back(self, held: ProcessQueue, messages: list[ReceivedMessage], level: int) -> None:
         kept = []
@@ -236,7 +236,7 @@ class OrderlyDelivery:
         return done
 
     def _broke(self, failure: Failure) -> None:
-        self._log.failure("an orderly queue is consumed no further", failure)
+        self._log.failure("consumption of an orderly queue has stopped", failure)
 
     async def _consume(self, held: ProcessQueue) -> None:
         try:

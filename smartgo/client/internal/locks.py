@@ -58,7 +58,9 @@ class QueueLocks:
                     address, Command.request(RequestCode.UNLOCK_BATCH_MQ, body=self._body(given))
                 )
             except CallFailed as error:
-                self._log.warn("locks of broker {broker} are not given back: {error}", broker=broker, error=error)
+                self._log.warn(
+                    "the locks at broker {broker} could not be released: {error}", broker=broker, error=error
+                )
 
     def _body(self, queues: list[MessageQueue]) -> bytes:
         return LockBatchBody(consumer_group=self._group, client_id=self._client.id, mq_set=queues).encode()

@@ -154,7 +154,7 @@ class LocalOffsets:
     def _not_saved(self, failure: Failure) -> None:
         self._changed = True
         failure.trap(OSError)
-        self._log.error("the offsets are not saved: {error}", error=failure.value)
+        self._log.error("the offsets could not be saved: {error}", error=failure.value)
 
     def forget(self, queue: MessageQueue) -> None:
         """Keep the offset: no other member continues from it."""

@@ -91,7 +91,7 @@ class Pulling:
 
     def _ended(self, failure: Failure) -> None:
         if not (self._stopped and failure.check(CancelledError)):
-            self._log.failure("{queue} is pulled no further", failure, queue=self.held.queue)
+            self._log.failure("pulling from {queue} has stopped", failure, queue=self.held.queue)
 
     async def _run(self) -> None:
         held = self.held

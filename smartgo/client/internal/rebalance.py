@@ -111,7 +111,7 @@ class ConsistentHash:
         @param virtual_nodes: places of each member, one at least; the same for all members.
         """
         if virtual_nodes < 1:
-            raise ValueError(f"{virtual_nodes} places on the ring are too few")
+            raise ValueError(f"{virtual_nodes} virtual nodes are too few")
         self._virtual_nodes = virtual_nodes
 
     def allocate(

@@ -66,7 +66,7 @@ class SendBack:
                 succeeded(await self._client.remoting.ask(address, command, TIMEOUT))
                 return True
         except CallFailed as error:
-            self._log.warn("message {id} cannot be given back: {error}", id=message.message_id, error=error)
+            self._log.warn("message {id} cannot be sent back: {error}", id=message.message_id, error=error)
         return await self.send_copy(message)
 
     async def send_copy(self, message: ReceivedMessage) -> bool:
@@ -94,6 +94,6 @@ class SendBack:
         try:
             await self._sender.send(self._sender.prepare(copy), self._sender.deadline(None))
         except (CallFailed, MessageIllegal) as error:
-            self._log.error("message {id} stays with us: {error}", id=message.message_id, error=error)
+            self._log.error("message {id} stays with this consumer: {error}", id=message.message_id, error=error)
             return False
         return True

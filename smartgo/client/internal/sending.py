@@ -95,9 +95,9 @@ class Prepared:
         for message in messages:
             message.check()
             if message.topic != first.topic or message.wait != first.wait:
-                raise MessageIllegal("the messages of a batch have one topic, and all of them wait or none")
+                raise MessageIllegal("the messages of a batch must have the same topic and the same value of wait")
             if message.delay_level or message.topic.startswith(RETRY_PREFIX):
-                raise MessageIllegal("neither delayed messages nor those of a retry topic can be in a batch")
+                raise MessageIllegal("a batch must not contain delayed messages or messages of a retry topic")
             found = message.all_properties()
             ids.append(found.setdefault(properties.UNIQ_KEY, client.unique_ids.next()))
             items.append((message.flag, message.body, properties_text(found).encode("utf-8", "replace")))

@@ -89,7 +89,7 @@ def _body(path: str, text: str, modules: Mapping[str, str], place: str, needs: d
 
     text = _LIST.sub(listed, _DEFAULT.sub(default, _EXPORTED.sub(plain, text)))
     if _LEFT.search(text):
-        raise ValueError(f"{path} imports or exports something in a way that cannot be joined")
+        raise ValueError(f"{path} has an import or export in a form that joining does not support")
     text = _LATER.sub(lazily, text)
     given = ", ".join(f"{name}: {value}" for name, value in exported.items())
     return f'"{path}"() {{\n{chr(10).join(head)}\n{text.strip()}\nreturn {{ {given} }};\n}},\n'

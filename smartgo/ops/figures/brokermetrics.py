@@ -273,7 +273,7 @@ class BrokerMetrics(Collector):
     def _looked(self, result: object) -> None:
         self._looking = False
         if isinstance(result, Failure):
-            self._log.failure("how long messages wait could not be found out", result)
+            self._log.failure("the age of waiting messages could not be measured", result)
 
     # -- who is connected, and what there is -------------------------------------------------------------------
 

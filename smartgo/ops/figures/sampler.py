@@ -158,7 +158,9 @@ class FigureSampler:
                 if name.startswith(_GROUP):
                     self._progress.watch(name.removeprefix(_GROUP))
         except (BadBody, OSError) as error:
-            self._log.warn("the history {path} is begun anew: {error}", path=self._path, error=str(error))
+            self._log.warn(
+                "the history {path} cannot be read and starts empty: {error}", path=self._path, error=str(error)
+            )
 
     def start(self) -> None:
         """Start sampling."""
@@ -204,7 +206,7 @@ class FigureSampler:
 
     def _failed(self, failure: Any) -> None:
         if not self._stopped and not failure.check(CallFailed):
-            self._log.failure("a look at the cluster failed", failure)
+            self._log.failure("sampling the cluster failed", failure)
 
     def _tell_look(self, _: object) -> None:
         if not self._stopped:

@@ -31,7 +31,7 @@ Tag = Annotated[str, Meta(max_length=255, description="A tag by which consumers 
 PropertyName = Annotated[str, Meta(min_length=1, max_length=255)]
 PropertyValue = Annotated[str, Meta(max_length=32767)]
 Properties = Annotated[dict[PropertyName, PropertyValue], Meta(max_length=128, description="The application's own.")]
-Keys = Annotated[list[Key], Meta(max_length=64, description="Keys by which it can be searched for.")]
+Keys = Annotated[list[Key], Meta(max_length=64, description="Keys to search for the message by.")]
 
 
 class QueueChoice(msgspec.Struct, rename="camel", forbid_unknown_fields=True):

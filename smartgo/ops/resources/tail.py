@@ -263,7 +263,7 @@ class LiveTail:
 
     def _failed(self, failure: Failure) -> None:
         if failure.check(CancelledError) is None and self._stream is not None:
-            self._log.failure("a tail of {topic} failed", failure, topic=self._query.topic)
+            self._log.failure("a live tail of {topic} failed", failure, topic=self._query.topic)
             self._stream.abort()
 
     # -- following ---------------------------------------------------------------------------------------------

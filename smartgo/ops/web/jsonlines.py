@@ -68,7 +68,7 @@ class LineStream:
         except Exception as error:
             problem = problem_of(error)
             if problem is None:
-                self._log.failure("the lines for request {id} failed", id=self._request.id)
+                self._log.failure("writing the lines of request {id} failed", id=self._request.id)
                 problem = Problem(500, "an internal error; the log has the details under the request's id")
             self._request.unregisterProducer()
             self._request.answer_problem(problem)  # or cut, where lines were sent already

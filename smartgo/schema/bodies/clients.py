@@ -53,7 +53,7 @@ def _member(value: Any, members: tuple[Any, ...]) -> Any:
     if isinstance(value, StrEnum):
         return value
     if not 0 <= value < len(members):
-        raise ValueError(f"{value} is none of {', '.join(members)}")
+        raise ValueError(f"{value} is not one of {', '.join(members)}")
     return members[value]
 
 

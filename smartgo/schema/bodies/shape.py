@@ -93,7 +93,7 @@ class Body(Struct, rename="camel", omit_defaults=True):
         @raise BadBody: it does not fit; the message says where.
         """
         if not isinstance(value, dict):
-            raise BadBody("body is no JSON object")
+            raise BadBody("body is not a JSON object")
         try:
             return msgspec.convert(cls.prepared(without_nulls(value)), cls, strict=False)
         except msgspec.ValidationError as error:
@@ -150,7 +150,7 @@ class MessageQueue(Struct, frozen=True, order=True, gc=False, rename="camel"):
                 {"topic": topic, "brokerName": broker_name, "queueId": queue_id}, MessageQueue, strict=False
             )
         except (ValueError, msgspec.MsgspecError):
-            raise BadBody(f"{key[:80]!r} is no message queue") from None
+            raise BadBody(f"{key[:80]!r} is not a message queue") from None
 
 
 def keyed_by_queue(value: Any) -> Any:

@@ -248,7 +248,7 @@ def _inflated(data: bytes) -> RegisterBrokerBody:
     try:
         raw = inflate.decompress(data, INFLATED_LIMIT)
     except zlib.error as error:
-        raise BadBody(f"body is no zlib stream: {error}") from None
+        raise BadBody(f"body is not a zlib stream: {error}") from None
     if inflate.unconsumed_tail:
         raise BadBody(f"body exceeds the limit of {INFLATED_LIMIT} B when inflated")
     reader = _Reader(raw)

@@ -175,7 +175,7 @@ class MessageIndex:
             try:
                 await self._threads.run(LANE, self._mapping.sync)
             except OSError as error:
-                self._log.warn("the index could not be flushed, and will be made anew: {error}", error=str(error))
+                self._log.warn("the index could not be flushed and will be rebuilt: {error}", error=str(error))
             else:
                 newest.synced = True
                 if newest.is_full:
@@ -235,7 +235,7 @@ class MessageIndex:
         try:
             self._step()
         except Exception:  # searches become incomplete; sends and pulls must go on
-            self._log.failure("the index follows the log no more; the next start makes it anew")
+            self._log.failure("the index no longer follows the log; the next start rebuilds it")
             self._broken = self._stopped = True
             return False
         return True

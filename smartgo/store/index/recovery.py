@@ -75,7 +75,7 @@ def index_names(files: IFiles, directory: str) -> list[str]:
     for name in names:
         path = posixpath.join(directory, name)
         if not is_file_name(name) or files.is_directory(path):
-            raise ForeignFile(f"{path} is no index file; take it away")
+            raise ForeignFile(f"{path} is not an index file; remove it")
     return names
 
 
@@ -118,7 +118,7 @@ def keep(
             continue
         if reason is not None or known.indexed == OFF:
             if not dropped:
-                _log.warn("{path} is made anew from the log: {reason}", path=path, reason=reason or "it is out of date")
+                _log.warn("{path} is rebuilt from the log: {reason}", path=path, reason=reason or "it is out of date")
             dropped.append(path)
             whole = False
             continue

@@ -84,7 +84,7 @@ class Quarantine:
         self._files.make_directories(self._directory)
         path = posixpath.join(self._directory, f"{file_name(file.base + begin)}-{self._wall_ms()}")
         self._log.warn(
-            "{size} B behind the end of the log, at {offset}, were not whole; they are saved as {path}",
+            "{size} B behind the end of the log, at {offset}, were not whole, and are saved as {path}",
             size=end - begin,
             offset=file.base + begin,
             path=path,
@@ -98,5 +98,5 @@ class Quarantine:
     def _set_aside(self, path: str) -> None:
         self._files.make_directories(self._directory)
         target = posixpath.join(self._directory, f"{posixpath.basename(path)}-{self._wall_ms()}")
-        self._log.warn("{path} lies behind the end of the log; it is now {target}", path=path, target=target)
+        self._log.warn("{path} lies behind the end of the log and was moved to {target}", path=path, target=target)
         self._files.rename(path, target)

@@ -102,7 +102,7 @@ class Recovery:
         durable = 0 if own is None else max(own.position, own.flushed)
         layout = self._layout = StoreLayout(self._files, self._root, settings, own, clean, durable)
         for path in layout.impossible:
-            self._log.warn("{path} is of a queue that no topic has; it is left alone, and not read", path=path)
+            self._log.warn("{path} belongs to a queue that no topic has; it is neither read nor changed", path=path)
         index_files = index_names(self._files, self._index_directory) if settings.index else []
         if layout.is_empty and (layout.queues or layout.broken) and not durable:
             raise StoreError(f"{layout.log_directory} has no files, but {layout.queue_directory} has")
@@ -274,9 +274,9 @@ class Recovery:
         rebuild = self._rebuild
         self._change()
         if rebuild.everything:
-            self._log.warn("all queues are made anew from the log")
+            self._log.warn("all queues are rebuilt from the log")
         else:
-            self._log.warn("{count} queues are made anew from the log", count=len(rebuild.wanted))
+            self._log.warn("{count} queues are rebuilt from the log", count=len(rebuild.wanted))
         if self._own is not None:
             # Half-made queues must not be taken for whole ones: should this stop midway, all is to be looked through.
             self._sync_log(tail)
@@ -386,7 +386,7 @@ class Recovery:
         try:
             mapping.reserve(end - file.base, file.size)
         except OSError as error:
-            self._log.warn("there is no room to go on in {path}: {error}", path=file.path, error=str(error))
+            self._log.warn("there is no space to continue in {path}: {error}", path=file.path, error=str(error))
             self._mappings.unpin(file)
             return None
         return file

@@ -60,7 +60,7 @@ class LogRepair:
             try:
                 size = check(record, 0, offset).size
             except BadRecord as error:
-                raise LogsDiffer(f"what the master has at {offset} is no record: {error}") from None
+                raise LogsDiffer(f"the master's bytes at {offset} are not a record: {error}") from None
             if not size == len(record) == start_struct.unpack(log.slice(offset, start_struct.size))[0]:
                 raise LogsDiffer(f"the master has a record of another size at {offset}")
         if log.files.find(begin) is not log.files.find(log.end - 1):
@@ -81,7 +81,7 @@ class LogRepair:
             raise ServiceNotAvailable(f"no checkpoint could be written to repair the record at {begin}")
         for offset, record in records.items():
             log.slice(offset, len(record))[:] = record
-            self._log.warn("the record at {offset} was torn, and is as the master's now", offset=offset)
+            self._log.warn("the record at {offset} was torn, and now equals the master's", offset=offset)
         # A flush that ended meanwhile did not cover this, nor did a run.
         self._flusher.retreat(begin)
         self._dispatch.retreat(begin)

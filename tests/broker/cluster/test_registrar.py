@@ -555,7 +555,7 @@ class TroubleTests(RegistrarCase):
             texts,
             [
                 "registered with r2:9876",
-                "registry r1:9876 does not have our topics: no way",
+                "registry r1:9876 did not accept our registration: no way",
                 "registered with r1:9876",
             ],
         )
@@ -786,7 +786,7 @@ class RivalTests(RegistrarCase):
         self.assertEqual((registrar.refusal, self.reasons, self.take()), (None, [], []))
 
     def test_said(self) -> None:
-        """That no messages are taken is logged as an error once, and that they are again."""
+        """That no messages are accepted is logged as an error once, and that they are again."""
         with capturedLogs() as events:
             self.registrar().startService()
             one, two = self.take()
@@ -799,7 +799,7 @@ class RivalTests(RegistrarCase):
             self.take()[0].reply()
             for each in self.take():
                 each.reply()
-        said = [event["log_level"].name for event in events if "messages are taken" in event["log_format"]]
+        said = [event["log_level"].name for event in events if "messages are accepted" in event["log_format"]]
         self.assertEqual(said, ["error", "info"])
 
     def test_stood_still(self) -> None:

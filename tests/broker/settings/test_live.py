@@ -207,7 +207,7 @@ class LiveSettingsTests(SynchronousTestCase):
         self.change("2")
         self.assertEqual(self.state(), (2, "request"))
         failure = self.failureResultOf(self.settings.change([(NAME, "4")], BOSS, True), RequestRefused)
-        self.assertIn("until the next start alone", str(failure.value))
+        self.assertIn("only until the next start", str(failure.value))
         self.assertEqual(self.state(), (4, "request"))
         self.assertIs(self.settings.history[-1].kept_after, None)
 

@@ -203,7 +203,7 @@ class KilledTests(SynchronousTestCase):
         self.cluster.env.files.fail["/store/smartgo.deleted/1.mark"] = errno.ENOSPC
         answer = self.cluster.ask(delete("T"))
         self.assertEqual(answer.code, 1)
-        self.assertIn("is not deleted", answer.remark or "")
+        self.assertIn("could not be deleted", answer.remark or "")
         self.assertEqual(self.bodies("T"), [b"old 0", b"old 1", b"old 2"])
         self.assertEqual(self.cluster.broker.topics.get("T"), before)
         self.cluster.pump(2.0)

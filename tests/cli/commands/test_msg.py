@@ -97,7 +97,7 @@ class MessageTests(ClusterCase):
         """An id that the producer gave finds the message where its topic is named; else that is asked for."""
         self.assertEqual(self.json("msg", "show", f"{2:032X}", "--topic", "T")["body"], '{"n": 2}')
         for text in (f"{2:032X}", "7F000001477C9D208E2C7107D75F0003"):  # the second can be no offset id
-            self.assertIn("name its topic", self.refused("msg", "show", text, status=66))
+            self.assertIn("give its topic too", self.refused("msg", "show", text, status=66))
         self.assertEqual(self.json("msg", "show", self.ids[2], "--topic", "T")["offset"], 2)
 
     def test_track(self) -> None:

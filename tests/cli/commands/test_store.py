@@ -143,7 +143,7 @@ class VerifyTests(StoreDirectoryCase):
         self.lay("store-a", "/other")
         del self.env.files.files[f"/other/commitlog/{0:020d}"].data[-5000:]
         words = self.invoke("store", "verify", "/other", status=1).stdout
-        self.assertIn("the CommitLog's files are to have", words)
+        self.assertIn("the CommitLog's files must have", words)
         self.assertIn("records", words)
 
     def test_units(self) -> None:

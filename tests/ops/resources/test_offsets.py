@@ -216,7 +216,7 @@ class ResetTests(OffsetCase):
 
     def test_old_broker(self) -> None:
         """Where a broker cannot do it, as it is too old, that is said, and the plan has failed."""
-        words = "broker broker-a cannot move single queues of a group that has members"
+        words = "broker broker-a cannot reset single queues of a group that has members"
         self.patch(self.front.ops.admin.positions, "apply", lambda plan: fail(CallFailed(words)))
         order = {"group": "audit", "topic": "Orders", "to": "latest"}
         status, problem = self.order("POST", "/offsets/reset", order)

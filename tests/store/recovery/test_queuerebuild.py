@@ -313,7 +313,7 @@ class OffsetTests(RebuildTestCase):
         with capturedLogs() as logs:
             store = self.reopened(killed(self.env))
         self.assertEqual((list(store.queues()), len(self.bodies(store))), ([("T", 0)], 10))
-        self.assertEqual([one["path"] for one in logs if "left alone" in one["log_format"]], [directory])
+        self.assertEqual([one["path"] for one in logs if "neither read nor changed" in one["log_format"]], [directory])
 
     def test_gap(self) -> None:
         """Where the log misses messages that no crash took, units without a message stand for them."""
