@@ -32,10 +32,8 @@ from smartgo.store.settings import StoreSettings
 
 class IBroker(Interface):
     """
-    One broker of this process. Everything is asked on the reactor thread; no attribute is ever set from outside.
-
-    The tables are there from the beginning, but empty until C{opened}; the store, and what works on it (C{delay},
-    C{group_progress}, C{runtime_info}, C{replication}), are there from then on.
+    One broker of this process, whose store is open. Everything is asked on the reactor thread; no attribute is ever
+    set from outside.
     """
 
     env = cast(IEnvironment, Attribute("Clock, random numbers, files, network and threads."))
@@ -60,9 +58,8 @@ class IBroker(Interface):
     runtime_info = cast(RuntimeInfo, Attribute("Figures of the store and of replication."))
     replication = cast(Replication, Attribute("The connections to slaves, or to the master."))
 
-    opened = cast(bool, Attribute("Whether the store is recovered, so that it can be asked; stays true at the stop."))
     connections = cast(int, Attribute("How many connections there are to the broker's ports."))
-    connection_counts = cast("Counts | None", Attribute("What happened to connections; C{None} before the ports open."))
+    connection_counts = cast(Counts, Attribute("What happened to the connections to the broker's ports."))
     registries_without_us = cast(int, Attribute("How many registries did not take the last registration."))
     memory_budget = cast(MemoryBudget, Attribute("The memory that peers may make this process keep."))
     slow_turns = cast(SlowTurns, Attribute("What held the reactor of this process up."))
@@ -72,6 +69,15 @@ class IBroker(Interface):
 
     def is_without_master() -> bool:
         """Tell whether this is a slave that does not follow its master's log just now."""
+
+
+class IBrokerService(Interface):
+    """The life of one broker of this process; its settings are there from the beginning."""
+
+    settings = cast(LiveSettings, Attribute("The settings: C{current} to read them, C{change} to change them."))
+    opened = cast(
+        "IBroker | None", Attribute("The broker, from the moment that its store is open; C{None} before that.")
+    )
 
 
 class ISendStage(Interface):

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from smartgo.broker.broker import Broker, BrokerTLS
+from smartgo.broker.broker import Broker
+from smartgo.broker.network import BrokerTLS
 from smartgo.config.loading import Configuration
 from smartgo.env.interfaces import IEnvironment
 from smartgo.net.sweeper import Sweeper

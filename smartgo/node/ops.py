@@ -11,6 +11,7 @@ from twisted.python.failure import Failure
 from zope.interface import implementer
 
 from smartgo.broker.broker import Broker
+from smartgo.broker.interfaces import IBroker
 from smartgo.broker.settings.changes import Change, Who
 from smartgo.broker.settings.live import LiveSettings, Planned
 from smartgo.config.catalog import Setting, settings_of, show
@@ -158,7 +159,7 @@ class LocalNode:
 
     def close_client(self, client_id: str, reason: str) -> list[ClosedConnection]:
         """Close the connections of a client of the broker."""
-        broker = self._broker
+        broker = None if self._broker is None else self._broker.opened
         if broker is None:
             return []
         found: dict[IPeer, ClosedConnection] = {}
@@ -182,8 +183,8 @@ class LocalNode:
             name = "registry" if isinstance(service, Registry) else "broker"
             started = service in self._started
             yield part_state(name, started, self._failed.get(service))
-            if isinstance(service, Broker) and started:
-                refusal = service.store.refusal
+            if isinstance(service, Broker) and service.opened is not None and started:
+                refusal = service.opened.store.refusal
                 yield store_state(None if refusal is None else refusal.words)
 
     def figures(self) -> Mapping[str, float]:
@@ -193,13 +194,11 @@ class LocalNode:
             found["reactorStalls"] = self._stalls.count
             found["reactorLongestStallSeconds"] = round(self._stalls.longest, 6)
         for service in self._services:
-            if isinstance(service, Broker) and service in self._started:
-                first, end = service.store.log_bounds()
-                found["logFirstOffset"] = first
-                found["logEndOffset"] = end
-                found["logUnflushedBytes"] = end - service.store.flushed
-                found.update(_figures_of(service))
-            elif isinstance(service, Broker):
+            if not isinstance(service, Broker):
+                continue
+            if service.opened is not None and service in self._started:
+                found.update(_figures_of(service.opened))
+            else:
                 found["brokerStarts"] = float(service not in self._failed)
         return found
 
@@ -209,11 +208,14 @@ def _closing(found: dict[IPeer, ClosedConnection], broker: str, peer: IPeer) -> 
     return found.setdefault(peer, ClosedConnection(broker, peer.address, [], []))
 
 
-def _figures_of(broker: Broker) -> dict[str, float]:
+def _figures_of(broker: IBroker) -> dict[str, float]:
     """Return the figures of a broker that serves."""
     limits = broker.settings.configuration.limits
-    counts = broker.connection_counts
+    first, end = broker.store.log_bounds()
     return {
+        "logFirstOffset": first,
+        "logEndOffset": end,
+        "logUnflushedBytes": end - broker.store.flushed,
         "brokerStarts": 0.0,
         "storeRefuses": float(broker.store.refusal is not None),
         "putFailures": broker.stats.put_failures,
@@ -221,7 +223,7 @@ def _figures_of(broker: Broker) -> dict[str, float]:
         "heldPulls": broker.long_polls.count,
         "heldPullsLimit": limits.max_held_pulls,
         "connections": broker.connections,
-        "connectionsTurnedAway": 0 if counts is None else counts.turned_away,
+        "connectionsTurnedAway": broker.connection_counts.turned_away,
         "registriesWithoutUs": broker.registries_without_us,
     }
 

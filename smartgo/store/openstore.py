@@ -273,6 +273,11 @@ class OpenStore(StoreReads):
     # -- replication -------------------------------------------------------------------------------------------
 
     @property
+    def settings(self) -> StoreSettings:
+        """The settings that the store was opened with."""
+        return self._settings
+
+    @property
     def flushed(self) -> int:
         """See L{IReplicatedLog.flushed}."""
         return self._flusher.flushed

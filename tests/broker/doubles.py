@@ -23,6 +23,7 @@ from smartgo.broker.tables.progress import GroupProgress
 from smartgo.broker.tables.topics import TopicTable
 from smartgo.config.loading import Configuration
 from smartgo.env.interfaces import IEnvironment
+from smartgo.net.counts import Counts
 from smartgo.net.memorybudget import MemoryBudget
 from smartgo.net.slowturns import SlowTurns
 from smartgo.remoting.interfaces import IPeer
@@ -192,9 +193,8 @@ class FakeBroker:
         self.timed = None
         self.runtime_info: Any = None
         self.replication: Any = None
-        self.opened = True
         self.connections = 0
-        self.connection_counts = None
+        self.connection_counts = Counts()
         self.registries_without_us = 0
         self.memory_budget = MemoryBudget(clock)
         self.slow_turns = SlowTurns(clock)

@@ -9,6 +9,7 @@ import msgspec
 from twisted.trial.unittest import SynchronousTestCase
 
 from smartgo.broker.broker import Broker
+from smartgo.broker.openbroker import OpenBroker
 from smartgo.config.loading import Configuration, Surroundings, load
 from smartgo.node.registryserver import Registry
 from smartgo.remoting.client import RemotingClient
@@ -41,6 +42,7 @@ class Cluster:
     One registry, one broker, one client, all over a L{FakeEnvironment}.
 
     @ivar env: the environment; C{env.clock} is advanced by hand.
+    @ivar service: the life of the broker.
     """
 
     def __init__(self, env: FakeEnvironment | None = None, **settings: str) -> None:
@@ -53,9 +55,14 @@ class Cluster:
         self.sweeper = sweeper_of(self.env.clock)
         self.registry = Registry(self.env, self.configuration, self.sweeper)
         self.registry.startService()
-        self.broker = Broker(self.env, self.configuration, self.sweeper)
-        self.broker.startService()
+        self.service = Broker(self.env, self.configuration, self.sweeper)
+        self.service.startService()
         self.pump()
+
+    @property
+    def broker(self) -> OpenBroker:
+        """The broker, whose store must be open."""
+        return opened(self.service)
 
     def configure(self, settings: Mapping[str, str]) -> Configuration:
         """The settings of both."""
@@ -103,12 +110,19 @@ class Cluster:
         done: list[object] = []
         self.client.stop().addBoth(done.append)
         self.pump()
-        self.broker.stopService().addBoth(done.append)
+        self.service.stopService().addBoth(done.append)
         self.pump(7.0)
         self.registry.stopService().addBoth(done.append)
         self.pump(7.0)
         if done != [None, None, None] and len(done) != 3:
             raise AssertionError(f"not stopped: {done}")
+
+
+def opened(service: Broker) -> OpenBroker:
+    """A broker, whose store must be open."""
+    if service.opened is None:
+        raise AssertionError("the broker's store is not open")
+    return service.opened
 
 
 class ClusterCase(SynchronousTestCase):
@@ -119,7 +133,7 @@ class ClusterCase(SynchronousTestCase):
     def setUp(self) -> None:
         """Start it."""
         self.cluster = Cluster(None, **self.settings)
-        self.successResultOf(self.cluster.broker.ready)
+        self.successResultOf(self.cluster.service.ready)
 
     def tearDown(self) -> None:
         """Stop it: no timer and no mapping is left."""

@@ -8,6 +8,7 @@ from twisted.trial.unittest import SynchronousTestCase
 
 from smartgo.broker.broker import Broker
 from smartgo.broker.settings.changes import Who
+from smartgo.broker.states import BrokerState
 from tests.broker.fakecluster import Cluster
 from tests.fakes import FakeEnvironment
 from tests.remoting.doubles import sweeper_of
@@ -21,21 +22,24 @@ class NotOpenTests(SynchronousTestCase):
         env = FakeEnvironment()
         env.threads.held.add("prepare")
         cluster = Cluster(env)
-        broker = cluster.broker
-        self.assertFalse(broker.opened)
-        self.assertEqual((broker.registries_without_us, broker.is_without_master()), (0, False))
-        self.assertIsNone(broker.registries_informed())
+        broker = cluster.service
+        self.assertIsNone(broker.opened)
+        self.assertIs(broker.state, BrokerState.OPENING)
         env.threads.held.clear()
         while env.threads.release("prepare"):
             cluster.pump()
         self.successResultOf(broker.ready)
+        self.assertIs(broker.state, BrokerState.READY)
+        self.assertEqual((cluster.broker.registries_without_us, cluster.broker.is_without_master()), (0, False))
+        self.assertIsNone(cluster.broker.registries_informed())
         cluster.stop()
+        self.assertIs(broker.state, BrokerState.STOPPED)
 
     def test_kept_settings(self) -> None:
         """Settings that were kept over a restart are in force, with no warning, before the store is open."""
         env = FakeEnvironment()
         cluster = Cluster(env)
-        self.successResultOf(cluster.broker.ready)
+        self.successResultOf(cluster.service.ready)
         changes = [("maxTopics", "1234"), ("autoCreateTopicEnable", "false")]
         done = cluster.broker.settings.change(changes, Who("boss", "192.0.2.7"), True)
         cluster.pump(1.0)
@@ -51,13 +55,52 @@ class NotOpenTests(SynchronousTestCase):
 
 
 class StopTests(SynchronousTestCase):
+    def test_twice(self) -> None:
+        """Who stops a broker that is being stopped hears of the same end, and nothing is stopped twice."""
+        cluster = Cluster()
+        first, second = cluster.service.stopService(), cluster.service.stopService()
+        self.assertIs(cluster.service.state, BrokerState.STOPPING)
+        cluster.pump(7.0)
+        self.assertIsNone(self.successResultOf(first))
+        self.assertIsNone(self.successResultOf(second))
+        self.assertIs(cluster.service.state, BrokerState.STOPPED)
+        self.successResultOf(cluster.service.ready)
+        cluster.stop()
+
+    def test_never_started(self) -> None:
+        """A broker that was never started stops, and cannot be started any more."""
+        env = FakeEnvironment()
+        cluster = Cluster(env)
+        other = Broker(env, cluster.configure({"storePathRootDir": "/other"}), cluster.sweeper)
+        self.successResultOf(other.stopService())
+        other.startService()
+        cluster.pump(1.0)
+        self.assertIs(other.state, BrokerState.STOPPED)
+        self.assertNoResult(other.ready)
+        cluster.stop()
+
+    def test_port_taken(self) -> None:
+        """A broker whose port is taken has failed: it says so, and can be stopped."""
+        cluster = Cluster()
+        other = Broker(cluster.env, cluster.configure({"storePathRootDir": "/other"}), cluster.sweeper)
+        other.startService()
+        cluster.pump(1.0)
+        self.failureResultOf(other.ready)
+        self.assertIs(other.state, BrokerState.FAILED)
+        stopping = other.stopService()
+        cluster.pump(7.0)
+        self.successResultOf(stopping)
+        self.assertIs(other.state, BrokerState.STOPPED)
+        self.assertEqual(cluster.send("T").code, 0)
+        cluster.stop()
+
     def test_during_recovery(self) -> None:
         """A broker told to stop while its store is being recovered gives that up, and opens no port."""
         env = FakeEnvironment()
         env.threads.held.add("prepare")
         cluster = Cluster(env)
-        self.assertNoResult(cluster.broker.ready)
-        stopping = cluster.broker.stopService()
+        self.assertNoResult(cluster.service.ready)
+        stopping = cluster.service.stopService()
         env.threads.held.clear()
         while env.threads.release("prepare"):
             cluster.pump()
@@ -70,8 +113,8 @@ class StopTests(SynchronousTestCase):
         env = FakeEnvironment()
         env.network.listen("tcp:9999", Factory.forProtocol(Protocol))
         cluster = Cluster(env, namesrvAddr="127.0.0.1:9999")
-        self.assertNoResult(cluster.broker.ready)
-        stopping = cluster.broker.stopService()
+        self.assertNoResult(cluster.service.ready)
+        stopping = cluster.service.stopService()
         cluster.pump(3.5)
         self.successResultOf(stopping)
 
@@ -81,7 +124,7 @@ class ReadyTests(SynchronousTestCase):
         """The line at the end of a start."""
         with capturedLogs() as events:
             cluster = Cluster(env)
-            self.successResultOf(cluster.broker.ready)
+            self.successResultOf(cluster.service.ready)
             self.addCleanup(cluster.stop)
         (line,) = [one for one in map(formatEvent, events) if "store /store" in str(one)]
         return str(line)

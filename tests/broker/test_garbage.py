@@ -148,7 +148,7 @@ class GarbageTests(SynchronousTestCase):
         self.assertGreater(answered, 1000)
         self.assertGreater(ended, 1000)
         self.assertEqual(self.flushLoggedErrors(), [])
-        server = cluster.broker._server
+        server = cluster.broker.server
         assert server is not None
         self.assertLess(len(server.connections), 20)
         self.assertTrue(all(not topic.startswith(".") for topic in cluster.broker.topics.names()))

@@ -41,7 +41,7 @@ class ComparisonTests(ClusterCase):
         )
         self.cluster.pump(1.0)
         self.front = Front(
-            self.cluster, LocalNode(self.cluster.configuration, [self.cluster.registry, self.cluster.broker])
+            self.cluster, LocalNode(self.cluster.configuration, [self.cluster.registry, self.cluster.service])
         )
         self.addCleanup(self.front.stop_api)
         self.env.host.variables["SMARTGO_TOKEN"] = self.front.admin()

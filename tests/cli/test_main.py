@@ -156,7 +156,7 @@ class EveryTests(ClusterCase):
         self.out("kv", "put", "N", "k", "v")
         self.out("context", "set", "here")
         self.front = Front(
-            self.cluster, LocalNode(self.cluster.configuration, [self.cluster.registry, self.cluster.broker])
+            self.cluster, LocalNode(self.cluster.configuration, [self.cluster.registry, self.cluster.service])
         )
         self.addCleanup(self.front.stop_api)
         self.env.host.variables["SMARTGO_TOKEN"] = self.front.admin()

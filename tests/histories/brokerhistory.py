@@ -16,6 +16,7 @@ from twisted.python.failure import Failure
 from zope.interface import implementer
 
 from smartgo.broker.broker import Broker
+from smartgo.broker.openbroker import OpenBroker
 from smartgo.broker.settings.storesettings import store_settings
 from smartgo.config.loading import Configuration, Surroundings, load
 from smartgo.schema.batch import encode_items
@@ -141,9 +142,15 @@ class BrokerHistory(History):
         self.stuck = False  # the store failed: sends are refused until the next start
         self.note("profile", sorted(self.flags.items()), sorted(self.sizes.items()), self.lazy)
         self.caller = Caller(self.world, self.port)
-        self.broker = self.start(self.machine, self.flags)
+        self.service = self.start(self.machine, self.flags)
 
     # -- the broker ------------------------------------------------------------------------------------------------
+
+    @property
+    def broker(self) -> OpenBroker:
+        """The broker, whose store is open."""
+        assert self.service.opened is not None
+        return self.service.opened
 
     def configuration(self, flags: dict[str, str]) -> Configuration:
         """Return a configuration."""
@@ -185,11 +192,13 @@ class BrokerHistory(History):
             self.note("no start", found[0].value)
             machine.end(power=False)
             machine.disk.mend()
-        self.arrivals = Arrivals(self.world, broker.store)
-        broker.store.subscribe(self.arrivals)
-        broker.store.when_failed(self._store_failed)
+        assert broker.opened is not None
+        store = broker.opened.store
+        self.arrivals = Arrivals(self.world, store)
+        store.subscribe(self.arrivals)
+        store.when_failed(self._store_failed)
         self.stuck = False
-        self.note("started", broker.store.log_bounds())
+        self.note("started", store.log_bounds())
         return broker
 
     def _store_failed(self, reason: str) -> None:
@@ -210,7 +219,7 @@ class BrokerHistory(History):
 
     def observe(self) -> None:
         """Require from now on what is flushed."""
-        if self.broker.opened:
+        if self.service.opened is not None:
             self.model.required = max(self.model.required, self.broker.store.flushed)
 
     def chosen(self) -> Callable[[], None]:
@@ -443,7 +452,7 @@ class BrokerHistory(History):
             sent = self.model.sent.get(number)
             if sent is None or sent.body != one.body:
                 raise Violation("phantom", f"{one.body[:40]!r} in {key}")
-            if self.broker.store._settings.dispatches_after_flush:
+            if self.broker.store.settings.dispatches_after_flush:
                 self.model.required = max(self.model.required, one.physical + 1)
 
     def read_all(self, key: Key) -> list[Seen] | None:
@@ -533,7 +542,7 @@ class BrokerHistory(History):
         self.model.crashes += 1
 
     def _restarted(self, power: bool) -> None:
-        self.broker = self.start(self.machine, self.flags)
+        self.service = self.start(self.machine, self.flags)
         self.model.cut(self.recovered, power)
         self.waiting.clear()
         self._check_commits()
@@ -584,7 +593,7 @@ class BrokerHistory(History):
         self.note("stop", self.end)
         self.stopping = True
         found: list[object] = []
-        self.broker.stopService().addBoth(found.append)
+        self.service.stopService().addBoth(found.append)
         for _ in range(30):
             if found:
                 break
@@ -601,7 +610,7 @@ class BrokerHistory(History):
         self._uncommit(keep=not power)
         self.machine.end(power)
         self.world.lazy = self.lazy
-        self.broker = self.start(self.machine, self.flags)
+        self.service = self.start(self.machine, self.flags)
         if not failed:
             self.model.required = max(self.model.required, self.model.promised)
         crashes = self.model.crashes

@@ -11,6 +11,7 @@ from collections.abc import Callable
 from typing import Final
 
 from smartgo.broker.broker import Broker
+from smartgo.broker.openbroker import OpenBroker
 from smartgo.ha.interfaces import SlaveState
 from smartgo.schema.consumequeue import Unit
 from tests.histories.brokerhistory import ENDLESS, BrokerHistory
@@ -56,9 +57,9 @@ class PairHistory(BrokerHistory):
         self.may_differ = False  # the master may have lost what the slave has
         self.deleted: set[str] = set()  # topics that the slave may have though they were deleted
         self.note("pair", self.flags["brokerRole"], self.ack_flush)
-        self.broker = self._replaced()
+        self.service = self._replaced()
         self.other: Machine = self.world.machine()
-        self.slave: Broker | None = None
+        self.slave_service: Broker | None = None
         self.reader = Caller(self.world, SLAVE_PORT)
         if chance.random() < 0.7:
             self.join()
@@ -95,10 +96,15 @@ class PairHistory(BrokerHistory):
 
     # -- the slave -------------------------------------------------------------------------------------------------
 
+    @property
+    def slave(self) -> OpenBroker | None:
+        """The slave, whose store is open; C{None} where there is none."""
+        return None if self.slave_service is None else self.slave_service.opened
+
     def join(self) -> None:
         """Start the slave."""
         arrivals, recovered = self.arrivals, self.recovered
-        self.slave = self.start(self.other, self.slave_flags)
+        self.slave_service = self.start(self.other, self.slave_flags)
         self.arrivals, self.recovered = arrivals, recovered
         self.stuck = "failed" in (self.broker.store.refusal or "")  # the master's, perhaps meanwhile
 
@@ -135,7 +141,8 @@ class PairHistory(BrokerHistory):
         assert self.slave is not None
         self.note("slave stopped", self.slave.store.log_bounds())
         found: list[object] = []
-        self.slave.stopService().addBoth(found.append)
+        assert self.slave_service is not None
+        self.slave_service.stopService().addBoth(found.append)
         for _ in range(30):
             if found:
                 break
@@ -184,9 +191,9 @@ class PairHistory(BrokerHistory):
         self.other.end(power)
         self.machine, self.other = self.other, self.machine
         self.recovered = ENDLESS
-        self.slave = None
+        self.slave_service = None
         self.model.required = 0
-        self.broker = self.start(self.machine, self.flags)
+        self.service = self.start(self.machine, self.flags)
         self.model.promoted(self.broker.store.log_bounds()[0], self.recovered, self.deleted)
         self.waiting.clear()
         self._uncommit()
@@ -260,7 +267,7 @@ class PairHistory(BrokerHistory):
                 one.confirmed = True
         self.note("alike", first, self.end)
 
-    def _log_of(self, broker: Broker, begin: int) -> bytes:
+    def _log_of(self, broker: OpenBroker, begin: int) -> bytes:
         """Return the log of a broker from a physical offset on."""
         at, end = begin, broker.store.log_bounds()[1]
         parts: list[bytes] = []
@@ -271,7 +278,7 @@ class PairHistory(BrokerHistory):
         return b"".join(parts)
 
 
-def _units(broker: Broker, key: tuple[str, int], begin: int) -> list[Unit]:
+def _units(broker: OpenBroker, key: tuple[str, int], begin: int) -> list[Unit]:
     """Return the units of a queue that lead into the log from C{begin} on."""
     low, high = broker.store.bounds(*key)
     return [one for one in broker.store.units(*key, low, high - low) if one.commitlog_offset >= begin]

@@ -25,7 +25,7 @@ class LocalNodeTests(SynchronousTestCase):
     def setUp(self) -> None:
         self.cluster = Cluster()
         self.addCleanup(self.cluster.stop)
-        self.services: list[Registry | Broker] = [self.cluster.registry, self.cluster.broker]
+        self.services: list[Registry | Broker] = [self.cluster.registry, self.cluster.service]
         stalls = StallWatch(self.cluster.env.clock, lambda seconds: None)
         stalls.count, stalls.longest = 3, 0.5
         self.node = LocalNode(self.cluster.configuration, self.services, stalls)
@@ -38,7 +38,7 @@ class LocalNodeTests(SynchronousTestCase):
         """Every setting has its value and where that came from; secrets are hidden (X8)."""
         cluster = Cluster(opsTokens="ci:read:" + "0" * 64)
         self.addCleanup(cluster.stop)
-        node = LocalNode(cluster.configuration, [cluster.registry, cluster.broker])
+        node = LocalNode(cluster.configuration, [cluster.registry, cluster.service])
         found = {(one.table, one.name): one for one in node.settings()}
         given, default = found["broker", "brokerName"], found["broker", "flushConsumerOffsetInterval"]
         self.assertEqual((given.value, given.origin), ("broker-a", "flag"))
@@ -125,15 +125,15 @@ class AssembleTests(SynchronousTestCase):
 
     def test_registries(self) -> None:
         """A process asks its own registry first; one that knows none refuses."""
-        services: list[Registry | Broker] = [self.cluster.registry, self.cluster.broker]
+        services: list[Registry | Broker] = [self.cluster.registry, self.cluster.service]
         configuration = self.cluster.configure({"namesrvAddr": "a:1"})
         self.assertEqual(registries_of(configuration, services), ("127.0.0.1:9876", "a:1"))
-        self.assertEqual(registries_of(configuration, [self.cluster.broker]), ("a:1",))
+        self.assertEqual(registries_of(configuration, [self.cluster.service]), ("a:1",))
         self.assertRaises(SettingError, registries_of, self.cluster.configure({"namesrvAddr": ""}), [])
 
     def test_serves(self) -> None:
         """What is assembled serves, and stops."""
-        services: list[Registry | Broker] = [self.cluster.registry, self.cluster.broker]
+        services: list[Registry | Broker] = [self.cluster.registry, self.cluster.service]
         ops = assemble(
             self.cluster.env, self.cluster.configuration, ("127.0.0.1", 10913), services, self.cluster.sweeper
         )

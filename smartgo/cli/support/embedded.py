@@ -10,7 +10,8 @@ from twisted.application.service import Service
 from twisted.internet.defer import Deferred, maybeDeferred
 from twisted.logger import Logger
 
-from smartgo.broker.broker import Broker, BrokerTLS
+from smartgo.broker.broker import Broker
+from smartgo.broker.network import BrokerTLS
 from smartgo.broker.settings.storesettings import durability, retention_rules, store_settings
 from smartgo.config.loading import ALL, Configuration, Surroundings, load
 from smartgo.env.interfaces import IEnvironment

@@ -23,7 +23,7 @@ from twisted.logger import Logger
 from twisted.python.failure import Failure
 
 from smartgo.broker.figures.stats import Total
-from smartgo.broker.interfaces import IBroker
+from smartgo.broker.interfaces import IBroker, IBrokerService
 from smartgo.env.interfaces import IEnvironment
 from smartgo.ha.interfaces import SlaveState
 from smartgo.ops.figures.retentionmetrics import removals
@@ -58,8 +58,31 @@ class Lag:
 
 
 class BrokerMetrics(Collector):
+    """Collects the metrics of one broker; of one that is still starting only that fact."""
+
+    def __init__(self, env: IEnvironment, service: IBrokerService, series: int = SERIES) -> None:
+        """@param series: how many topics, and pairs of group and topic, are told one by one."""
+        self._env = env
+        self._service = service
+        self._series = series
+        self._metrics: OpenBrokerMetrics | None = None
+
+    def collect(self) -> Iterator[Metric]:
+        """Yield every metric family."""
+        opened = self._service.opened
+        config = self._service.settings.configuration.broker
+        family = GaugeMetricFamily("smartgo_broker_opened", "1 once the store is recovered.", labels=_NODE)
+        family.add_metric((config.broker_cluster_name, "broker", config.broker_name), float(opened is not None))
+        yield family
+        if opened is not None:
+            if self._metrics is None:
+                self._metrics = OpenBrokerMetrics(self._env, opened, self._series)
+            yield from self._metrics.collect()
+
+
+class OpenBrokerMetrics:
     """
-    Collects the metrics of one broker.
+    Makes the metrics of a broker whose store is open.
 
     How long a group's oldest message has been waiting has to be looked up in the log. Each round of questions starts
     such a look in the background and tells what the last one found: that does not change until the group moves on.
@@ -80,10 +103,7 @@ class BrokerMetrics(Collector):
         self._dropped = 0
 
     def collect(self) -> Iterator[Metric]:
-        """Yield every metric family; for a broker that is still starting only that fact."""
-        yield self._gauge("smartgo_broker_opened", "1 once the store is recovered.", float(self._broker.opened))
-        if not self._broker.opened:
-            return
+        """Yield every metric family of an open broker."""
         self._dropped = 0
         yield from self._traffic()
         yield from self._groups()
@@ -303,17 +323,15 @@ class BrokerMetrics(Collector):
         yield family
         yield self._gauge("smartgo_connections", "Connections to the broker's ports.", broker.connections)
         yield self._gauge("smartgo_held_pulls", "Long polls that wait for messages.", broker.long_polls.count)
-        counts = broker.connection_counts
-        if counts is not None:
-            for name, about in (
-                ("accepted", "Connections accepted."),
-                ("turned_away", "Connections refused because of a limit."),
-                ("broken", "Connections closed because of malformed frames."),
-                ("slow", "Connections closed because they were too slow."),
-                ("idle", "Connections closed because they were idle."),
-                ("unreadable", "Frames whose header could not be read."),
-            ):
-                yield self._counter(f"smartgo_connections_{name}", about, getattr(counts, name))
+        for name, about in (
+            ("accepted", "Connections accepted."),
+            ("turned_away", "Connections refused because of a limit."),
+            ("broken", "Connections closed because of malformed frames."),
+            ("slow", "Connections closed because they were too slow."),
+            ("idle", "Connections closed because they were idle."),
+            ("unreadable", "Frames whose header could not be read."),
+        ):
+            yield self._counter(f"smartgo_connections_{name}", about, getattr(broker.connection_counts, name))
 
     def _tables(self) -> Iterator[Metric]:
         broker = self._broker

@@ -9,7 +9,7 @@ from prometheus_client import CollectorRegistry
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, InfoMetricFamily, Metric
 from prometheus_client.registry import Collector
 
-from smartgo.broker.interfaces import IBroker
+from smartgo.broker.interfaces import IBrokerService
 from smartgo.env.interfaces import IEnvironment
 from smartgo.net.memorybudget import Kind, MemoryBudget
 from smartgo.net.slowturns import SlowTurns
@@ -28,7 +28,7 @@ class Stalls(NamedTuple):
 
 def metrics_of(
     env: IEnvironment,
-    broker: IBroker | None = None,
+    broker: IBrokerService | None = None,
     routes: IRoutes | None = None,
     stalls: Callable[[], Stalls] | None = None,
     budget: MemoryBudget | None = None,

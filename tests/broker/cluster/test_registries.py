@@ -179,6 +179,6 @@ class AdvertisedTests(RegistriesCase):
         """A broker that stops is gone at once whatever it advertised."""
         self.start(advertisedAddresses="@127.0.0.1=localhost:10911")
         self.assertEqual(self.route().broker_datas[0].broker_addrs, {0: "localhost:10911"})
-        self.cluster.broker.stopService()
+        self.cluster.service.stopService()
         self.cluster.pump(1.0)
         self.assertEqual(self.cluster.registry.routes.brokers(), [])

@@ -11,6 +11,7 @@ from smartgo.broker.broker import Broker
 from smartgo.broker.cluster.registrystate import Registered
 from smartgo.broker.cluster.replication import THIS_MACHINE, SlaveReplication, allowed
 from smartgo.broker.cluster.replicationstate import Replicated
+from smartgo.broker.openbroker import OpenBroker
 from smartgo.config.settings import HaConfig
 from smartgo.ha.interfaces import SlaveState
 from smartgo.ha.stream import Stream
@@ -23,7 +24,7 @@ from smartgo.schema.headers.offsets import OffsetResponse, QueryOffsetRequest, U
 from smartgo.schema.headers.registry import RouteInfoRequest
 from smartgo.schema.headers.send import SendBackRequest
 from smartgo.schema.message import StoredMessage
-from tests.broker.fakecluster import BROKER, FAST, REGISTRY, Cluster, pull_command, records, send_command
+from tests.broker.fakecluster import BROKER, FAST, REGISTRY, Cluster, opened, pull_command, records, send_command
 from tests.remoting.doubles import sweeper_of
 
 SLAVE = "127.0.0.1:10921"
@@ -72,12 +73,12 @@ class Pair(Cluster):
     def stop_master(self) -> None:
         """Stop the master in order."""
         self.running = False
-        self._stop(self.broker)
+        self._stop(self.service)
 
     def start_master(self, **settings: str) -> None:
         """Start it again."""
-        self.broker = Broker(self.env, self.configure(settings), sweeper_of(self.env.clock))
-        self.broker.startService()
+        self.service = Broker(self.env, self.configure(settings), sweeper_of(self.env.clock))
+        self.service.startService()
         self.running = True
         self.pump(0.5)
 
@@ -99,18 +100,18 @@ class Pair(Cluster):
             self.pump(7.0)
 
     @property
-    def followed(self) -> Broker:
+    def followed(self) -> OpenBroker:
         """The slave, which runs."""
         if self.slave is None:
             raise AssertionError("the slave does not run")
-        return self.slave
+        return opened(self.slave)
 
     def logs(self) -> tuple[bytes, bytes]:
         """Both logs."""
         return log(self.broker), log(self.followed)
 
 
-def log(broker: Broker) -> bytes:
+def log(broker: OpenBroker) -> bytes:
     """The bytes of a broker's log."""
     at, end = broker.store.log_bounds()
     parts = []
@@ -453,7 +454,7 @@ class FailoverTests(PairCase):
         pair.pump(1.0)
         self.assertEqual(pair.send("T").code, 0)
         pair.pump(1.0)
-        self.assertEqual(log(other), log(pair.broker))
+        self.assertEqual(log(opened(other)), log(pair.broker))
         self.assertEqual(len(pair.broker.replication.now().slaves), 2)
         other.stopService()
         pair.pump(7.0)

@@ -12,6 +12,7 @@ from twisted.python.failure import Failure
 from twisted.trial.unittest import TestCase
 
 from smartgo.broker.broker import Broker
+from smartgo.broker.openbroker import OpenBroker
 from smartgo.broker.processors.logend import RemoteTail
 from smartgo.cli.support.embedded import configuration_of
 from smartgo.env.real import RealEnvironment
@@ -24,7 +25,7 @@ from smartgo.schema.hatransfer import report_struct
 from smartgo.schema.headers.ha import TailAnswer, TailRequest
 from smartgo.schema.signature import AccessKey
 from tests.broker.cluster.test_replication import SLAVE, Pair, PairCase
-from tests.broker.fakecluster import BROKER, send_command
+from tests.broker.fakecluster import BROKER, opened, send_command
 from tests.remoting.doubles import sweeper_of
 
 SECRET = "a-secret-of-ours"
@@ -267,7 +268,7 @@ class SocketsTests(TestCase):
         self.env = RealEnvironment(reactor)
         self.port, self.ha_port = self.env.network.free_port(), self.env.network.free_port()
 
-    async def start(self, name: str, **settings: str) -> Broker:
+    async def start(self, name: str, **settings: str) -> OpenBroker:
         """Start a broker."""
         flags = {
             "storePathRootDir": os.path.join(self.mktemp(), name),
@@ -280,7 +281,7 @@ class SocketsTests(TestCase):
         broker.startService()
         self.addCleanup(broker.stopService)
         await broker.ready
-        return broker
+        return opened(broker)
 
     def test_pair(self) -> Deferred[None]:
         """A slave with the key gets the log, and a plain one that connects to the port not a byte of it."""

@@ -10,14 +10,16 @@ from twisted.internet.protocol import Factory
 from twisted.internet.task import deferLater
 from twisted.trial.unittest import TestCase
 
-from smartgo.broker.broker import Broker, BrokerTLS
+from smartgo.broker.broker import Broker
+from smartgo.broker.network import BrokerTLS
+from smartgo.broker.openbroker import OpenBroker
 from smartgo.cli.support.embedded import configuration_of
 from smartgo.env.real import RealEnvironment
 from smartgo.ha.interfaces import SlaveState
 from smartgo.node.process import client_tls, server_tls
 from smartgo.remoting.client import RemotingClient
 from tests.broker.cluster.test_replicationkey import Plain
-from tests.broker.fakecluster import send_command
+from tests.broker.fakecluster import opened, send_command
 from tests.remoting.certificates import Authority
 from tests.remoting.doubles import sweeper_of
 
@@ -46,7 +48,7 @@ class SocketsTests(TestCase):
                 file.write(data)
         self.trust, self.certificate, self.key = (os.path.join(folder, name) for name in paths)
 
-    async def start(self, name: str, **settings: str) -> Broker:
+    async def start(self, name: str, **settings: str) -> OpenBroker:
         """Start a broker."""
         flags = {
             "storePathRootDir": os.path.join(self.mktemp(), name),
@@ -64,9 +66,9 @@ class SocketsTests(TestCase):
         broker.startService()
         self.addCleanup(broker.stopService)
         await broker.ready
-        return broker
+        return opened(broker)
 
-    async def slave(self, name: str, **settings: str) -> Broker:
+    async def slave(self, name: str, **settings: str) -> OpenBroker:
         """Start a slave of the master."""
         own = {"broker.listenPort": str(self.env.network.free_port()), "haListenPort": "0"}
         address = {"haMasterAddress": f"127.0.0.1:{self.ha_port}", "masterAddress": f"127.0.0.1:{self.port}"}

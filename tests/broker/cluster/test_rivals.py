@@ -9,7 +9,7 @@ from smartgo.schema.bodies import TopicRouteData
 from smartgo.schema.codes import RequestCode, ResponseCode
 from smartgo.schema.command import Command
 from smartgo.schema.headers.registry import RouteInfoRequest
-from tests.broker.fakecluster import BROKER, REGISTRY, Cluster, pull_command, send_command
+from tests.broker.fakecluster import BROKER, REGISTRY, Cluster, opened, pull_command, send_command
 from tests.remoting.doubles import sweeper_of
 
 SECOND = "127.0.0.1:10921"
@@ -56,20 +56,20 @@ class RivalsTests(SynchronousTestCase):
         answer = self.send(SECOND)
         self.assertEqual(answer.code, ResponseCode.SERVICE_NOT_AVAILABLE)
         self.assertIn(f"{BROKER} is the master of broker broker-a", answer.remark or "")
-        self.assertIn("does not let this broker be a master", str(self.second.store.refusal))
+        self.assertIn("does not let this broker be a master", str(opened(self.second).store.refusal))
         self.assertEqual(self.cluster.ask(pull_command("T", 0, 0), SECOND).code, ResponseCode.PULL_NOT_FOUND)
         self.assertEqual((self.send(BROKER).code, self.master), (0, BROKER))
 
     def test_first_leaves(self) -> None:
         """When the first has stopped the second is the master within 10 s."""
-        self.end(self.cluster.broker)
+        self.end(self.cluster.service)
         self.cluster.pump(4.0)
-        self.assertEqual((self.master, self.second.store.refusal), (SECOND, None))
+        self.assertEqual((self.master, opened(self.second).store.refusal), (SECOND, None))
         self.assertEqual(self.send(SECOND).code, 0)
 
     def test_first_stood_still(self) -> None:
         """A master that was stopped for long, and replaced, takes no message when it goes on (F13)."""
-        first, registrar = self.cluster.broker, self.cluster.broker._registrar
+        registrar = self.cluster.broker.registrar
         assert registrar._timer is not None
         registrar._timer.reset(10_000.0)  # the process does nothing any more
         registrar.running = 0
@@ -79,8 +79,8 @@ class RivalsTests(SynchronousTestCase):
         self.assertEqual(self.master, SECOND)
         registrar.running = 1
         now = self.cluster.env.clock.seconds()
-        first._sweeper.overdue = now - 140.0
-        first._sweeper.stood_still(now)
+        self.cluster.sweeper.overdue = now - 140.0
+        self.cluster.sweeper.stood_still(now)
         self.assertIn("stood still for 144 s", self.send(BROKER).remark or "")
         self.cluster.pump(10.0)
         self.assertIn(f"{SECOND} is the master of broker broker-a", self.send(BROKER).remark or "")

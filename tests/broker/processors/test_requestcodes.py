@@ -40,7 +40,7 @@ class RequestTableTests(SynchronousTestCase):
         for slave, settings in (False, {}), (True, {"brokerRole": "SLAVE", "brokerId": "1"}):
             cluster = Cluster(None, **settings)
             self.addCleanup(cluster.stop)
-            requests = cluster.broker._requests
+            requests = cluster.broker.requests
             answered = {int(row.code) for row in REQUESTS if row.broker}
             if slave:
                 answered |= set(SLAVE_TAKES_NO_MESSAGES)

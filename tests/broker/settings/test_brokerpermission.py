@@ -12,7 +12,7 @@ from smartgo.schema.codes import RequestCode, ResponseCode
 from smartgo.schema.command import Command
 from smartgo.schema.headers.registry import RouteInfoRequest
 from smartgo.schema.headers.send import SendBackRequest, SendResponse
-from tests.broker.fakecluster import BROKER, REGISTRY, Cluster, pull_command
+from tests.broker.fakecluster import BROKER, REGISTRY, Cluster, opened, pull_command
 from tests.remoting.doubles import sweeper_of
 
 
@@ -89,7 +89,7 @@ class PermissionTests(SynchronousTestCase):
         other.startService()
         self.cluster.pump()
         self.cluster.send("T")
-        other.topics.update(TopicConfig(topic_name="T", read_queue_nums=4, write_queue_nums=4))
+        opened(other).topics.update(TopicConfig(topic_name="T", read_queue_nums=4, write_queue_nums=4))
         self.cluster.pump()
         self.assertEqual({one.broker_name for one in self.route("T").publish}, {"broker-a", "broker-b"})
         self.permit(4)

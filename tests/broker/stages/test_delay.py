@@ -45,6 +45,6 @@ class DelayTests(ClusterCase):
         self.cluster.pump(2.0)
         self.cluster.stop()
         self.cluster = Cluster(self.cluster.env)
-        self.successResultOf(self.cluster.broker.ready)
+        self.successResultOf(self.cluster.service.ready)
         self.cluster.pump(4.0)
         self.assertEqual([one.body for one in self.cluster.pull("T")[1]], [b"soon", b"later"])

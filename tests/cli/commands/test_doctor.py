@@ -181,7 +181,7 @@ class DoctorTests(Examining):
     def test_permission(self) -> None:
         """A broker whose own permission forbids writing is a problem where no other one takes messages."""
         self.out("topic", "create", "T")
-        self.permit(self.cluster.broker, 4)
+        self.permit(self.cluster.service, 4)
         found = self.examine(status=1)
         words = found["problem", "broker broker-a"]
         self.assertIn("its brokerPermission is 4, and no other broker", words)
@@ -189,7 +189,7 @@ class DoctorTests(Examining):
         self.assertEqual({subject for verdict, subject in found if verdict != "ok"}, {"broker broker-a"})
         self.assertNotIn("start-writes", " ".join(found.values()))
         self.assertNotIn("autoCreateTopicEnable", " ".join(found.values()))
-        self.permit(self.cluster.broker, 6)
+        self.permit(self.cluster.service, 6)
         self.assertEqual({verdict for verdict, _ in self.examine()}, {"ok"})
 
     def test_permission_of_one(self) -> None:
@@ -335,7 +335,7 @@ class TwoRegistriesTests(Examining):
     def test_missing(self) -> None:
         """A broker that one of the registries does not know is named."""
         self.second()
-        self.cluster.broker._registrar.running = 0  # it tells nobody
+        self.cluster.broker.registrar.running = 0  # it tells nobody
         found = self.examine("-r", self.names, status=1)
         self.assertIn("does not know broker-a", found["problem", "registry 127.0.0.1:9877"])
 

@@ -82,7 +82,7 @@ class DrainTests(ClusterCase):
 
         def changed() -> None:
             self.cluster.broker.topics.create_for_group("%RETRY%new", 1)
-            self.cluster.broker._registrar.register()
+            self.cluster.broker.registrar.register()
 
         seen: list[int] = []
         self.at(s10=changed, s11=lambda: seen.append(self.perm()), s15=lambda: seen.append(self.perm()))

@@ -78,7 +78,7 @@ class RestCase(ClusterCase):
         """All of it, with an admin's token in the environment."""
         super().setUp()
         self.front = Front(
-            self.cluster, LocalNode(self.cluster.configuration, [self.cluster.registry, self.cluster.broker])
+            self.cluster, LocalNode(self.cluster.configuration, [self.cluster.registry, self.cluster.service])
         )
         self.addCleanup(self.front.stop_api)
         self.env.host.variables["SMARTGO_TOKEN"] = self.front.admin()
@@ -222,6 +222,8 @@ class LocalTests(ClusterCase):
 
     def test_reader(self) -> None:
         """Who is on the machine reads without a token."""
-        front = Front(self.cluster, LocalNode(self.cluster.configuration, [self.cluster.registry, self.cluster.broker]))
+        front = Front(
+            self.cluster, LocalNode(self.cluster.configuration, [self.cluster.registry, self.cluster.service])
+        )
         self.addCleanup(front.stop_api)
         self.assertIn("broker-down", self.out("alert", "rules"))

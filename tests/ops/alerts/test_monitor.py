@@ -30,7 +30,7 @@ class AlertsCase(SynchronousTestCase):
     def setUp(self) -> None:
         cluster = Cluster(maxHashSlotNum="100", maxIndexNum="400")
         self.cluster = cluster
-        self.front = Front(cluster, LocalNode(cluster.configuration, [cluster.registry, cluster.broker]))
+        self.front = Front(cluster, LocalNode(cluster.configuration, [cluster.registry, cluster.service]))
         self.patch(watch, "REST", 0)  # in memory every question takes as long as a step of the clock
         self.addCleanup(self.finish)
         self.token = self.front.admin()
@@ -395,7 +395,9 @@ class AlertsTests(AlertsCase):
         self.fire()
         self.ask("POST", "/alerts/silences", {"subject": "broker-x"})
         self.front.stop_api()
-        front = Front(self.cluster, LocalNode(self.cluster.configuration, [self.cluster.registry, self.cluster.broker]))
+        front = Front(
+            self.cluster, LocalNode(self.cluster.configuration, [self.cluster.registry, self.cluster.service])
+        )
         self.front, self.token = front, front.ops.tokens.create("boss2", ["admin"])[1]
         self.assertIn(("broker-down", "broker-x", "firing"), self.alerts())
         self.assertEqual(self.watch.summary().silenced, 1)

@@ -34,7 +34,7 @@ class MetricsCase(SynchronousTestCase):
         self.stalls = Stalls(3, 0.75)
         self.registry = metrics_of(
             self.cluster.env,
-            self.cluster.broker,
+            self.cluster.service,
             self.cluster.registry.routes,
             lambda: self.stalls,
             self.cluster.broker.memory_budget,
@@ -153,7 +153,7 @@ class BrokerMetricsTests(MetricsCase):
 
     def test_bounded(self) -> None:
         """The first topics and groups keep their series; further ones are only counted."""
-        metrics = BrokerMetrics(self.cluster.env, self.cluster.broker, series=2)
+        metrics = BrokerMetrics(self.cluster.env, self.cluster.service, series=2)
         for topic in ("T", "U", "V"):
             self.cluster.send(topic)
             for group in ("g", "h"):
@@ -174,7 +174,7 @@ class BrokerMetricsTests(MetricsCase):
         self.assertNotIn("rocketmq_storage_size", shown)
         other = Cluster()
         other.stop()
-        self.assertIn(b"smartgo_connections{", generate_latest(metrics_of(other.env, other.broker)))
+        self.assertIn(b"smartgo_connections{", generate_latest(metrics_of(other.env, other.service)))
 
     def test_asking_changes_nothing(self) -> None:
         """However often somebody asks, no timer and no table is left behind."""
@@ -199,7 +199,7 @@ class ReplicationMetricsTests(SynchronousTestCase):
             {(one.name, one.labels.get("state")): one.value for family in families for one in family.samples}
             for families in (
                 text_string_to_metric_families(generate_latest(metrics_of(pair.env, broker, None, None)).decode())
-                for broker in (pair.broker, pair.followed)
+                for broker in (pair.service, pair.slave)
             )
         )
         self.assertEqual(master["smartgo_replication_slaves", None], 1)
@@ -211,7 +211,7 @@ class ReplicationMetricsTests(SynchronousTestCase):
         self.assertEqual(slave["smartgo_replication_behind_bytes", None], 0)
         self.assertLess(slave["smartgo_replication_tables_age_seconds", None], 10)
         pair.stop_master()
-        lone = generate_latest(metrics_of(pair.env, pair.followed, None, None)).decode()
+        lone = generate_latest(metrics_of(pair.env, pair.slave, None, None)).decode()
         self.assertIn('state="CONNECTING"} 1.0', lone)
 
 
@@ -261,7 +261,7 @@ class DocumentTests(MetricsCase):
         pair = Pair()
         self.addCleanup(pair.stop)
         pair.pump(4.0)
-        slave = metrics_of(pair.env, pair.followed, None, lambda: self.stalls)
+        slave = metrics_of(pair.env, pair.slave, None, lambda: self.stalls)
         text = self.text() + generate_latest(slave).decode()
         self.families = list(text_string_to_metric_families(text))
 

@@ -21,7 +21,7 @@ class CloseTests(SynchronousTestCase):
     def setUp(self) -> None:
         self.cluster = Cluster(maxHashSlotNum="100", maxIndexNum="400")
         self.front = Front(
-            self.cluster, LocalNode(self.cluster.configuration, [self.cluster.registry, self.cluster.broker])
+            self.cluster, LocalNode(self.cluster.configuration, [self.cluster.registry, self.cluster.service])
         )
         self.addCleanup(self.front.stop)
         self.token = self.front.admin()

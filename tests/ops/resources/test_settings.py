@@ -27,7 +27,7 @@ class SettingsTests(SynchronousTestCase):
 
     def setUp(self) -> None:
         cluster = Cluster(maxHashSlotNum="100", maxIndexNum="400")
-        self.node = LocalNode(cluster.configuration, [cluster.registry, cluster.broker])
+        self.node = LocalNode(cluster.configuration, [cluster.registry, cluster.service])
         self.front = Front(cluster, self.node)
         self.addCleanup(self.front.stop)
         self.token = self.front.admin()
@@ -95,7 +95,7 @@ class SettingsTests(SynchronousTestCase):
     def test_keep_under_flag(self) -> None:
         """What the command line gives can be changed, and not be kept."""
         cluster = Cluster(maxHashSlotNum="100", maxIndexNum="400", brokerPermission="6")
-        front = Front(cluster, LocalNode(cluster.configuration, [cluster.registry, cluster.broker]))
+        front = Front(cluster, LocalNode(cluster.configuration, [cluster.registry, cluster.service]))
         self.addCleanup(front.stop)
         token = front.admin()
         body = {"changes": {"brokerPermission": "4"}, "keep": True}
@@ -145,9 +145,9 @@ class SettingsTests(SynchronousTestCase):
         """Until the broker has read what was kept nothing can be changed: that would be lost, or lose what was kept."""
         cluster = self.front.cluster
         self.change({"brokerPermission": "4"}, keep=True)
-        cluster.broker.stopService()
+        cluster.service.stopService()
         cluster.pump(7.0)
-        broker = cluster.broker = Broker(cluster.env, cluster.configuration, sweeper_of(cluster.env.clock))
+        broker = cluster.service = Broker(cluster.env, cluster.configuration, sweeper_of(cluster.env.clock))
         node = LocalNode(cluster.configuration, [broker])
         for keep in (True, False):
             self.assertRaises(RequestRefused, node.plan, {AUTO: "false"}, keep)

@@ -19,7 +19,7 @@ class StatusTests(SynchronousTestCase):
 
     def setUp(self) -> None:
         cluster = Cluster(maxHashSlotNum="100", maxIndexNum="400")
-        self.node = LocalNode(cluster.configuration, [cluster.registry, cluster.broker])
+        self.node = LocalNode(cluster.configuration, [cluster.registry, cluster.service])
         self.front = Front(cluster, self.node)
         self.addCleanup(self.front.stop)
         self.token = self.front.admin()

@@ -1,0 +1,42 @@
+"""A broker's connections to others: their TLS, their limits, and the client for registries and other brokers."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from smartgo.net.limits import Limits
+from smartgo.net.sweeper import Sweeper
+from smartgo.net.tls import ClientTLS, ServerTLS
+from smartgo.remoting.client import RemotingClient
+from smartgo.remoting.listeners import ListenerMux
+
+
+@dataclass(frozen=True, slots=True)
+class BrokerTLS:
+    """
+    The TLS of a broker's ports and of its own calls.
+
+    @ivar server: certificate and key of its ports, loaded; C{None} where they speak none.
+    @ivar client: how it speaks to registries and other brokers, where that is by TLS.
+    """
+
+    server: ServerTLS | None = None
+    client: ClientTLS | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class BrokerNetwork:
+    """
+    The parts of a broker that connections are made of.
+
+    @ivar sweeper: timers and memory budget of connections, shared with others of the process.
+    @ivar limits: what connections to the broker's ports may take.
+    @ivar client: asks registries and other brokers.
+    @ivar dialled: tells of the connections of C{client}.
+    """
+
+    sweeper: Sweeper
+    tls: BrokerTLS
+    limits: Limits
+    client: RemotingClient
+    dialled: ListenerMux
