@@ -14,6 +14,7 @@ from smartgo.broker.broker import Broker
 from smartgo.broker.openbroker import OpenBroker
 from smartgo.ha.interfaces import SlaveState
 from smartgo.schema.consumequeue import Unit
+from smartgo.schema.refusalkind import RefusalKind
 from tests.histories.brokerhistory import ENDLESS, BrokerHistory
 from tests.histories.brokermodel import Sent, State
 from tests.histories.caller import Caller
@@ -106,10 +107,12 @@ class PairHistory(BrokerHistory):
         arrivals, recovered = self.arrivals, self.recovered
         self.slave_service = self.start(self.other, self.slave_flags)
         self.arrivals, self.recovered = arrivals, recovered
-        self.stuck = "failed" in (self.broker.store.refusal or "")  # the master's, perhaps meanwhile
+        refusal = self.broker.store.refusal
+        self.stuck = refusal is not None and refusal.kind is RefusalKind.FAILED  # the master's, perhaps meanwhile
 
     def _store_failed(self, reason: str) -> None:
-        if self.broker.store.refusal is not None and reason in self.broker.store.refusal:
+        refusal = self.broker.store.refusal
+        if refusal is not None and reason in refusal.words:
             super()._store_failed(reason)
 
     def cut_wires(self) -> None:
