@@ -61,6 +61,7 @@ VIEWS: Final = {
     # What is about the sick broker alone, or may not be half: it fails soon, and says by whose fault.
     "/brokers/{name}": ("row", f"/brokers/{SICK}"),
     "/brokers/{name}/config": ("error", f"/brokers/{SICK}/config"),
+    "/brokers/{name}/retention": ("error", f"/brokers/{SICK}/retention"),
     "/definitions": ("error", "/definitions"),
     # What clients are asked for.
     "/groups/{name}/clients/{client}": ("soon", f"/groups/audit/clients/{_MEMBER}"),
