@@ -140,6 +140,7 @@ class AlertTable:
         self._alerts: dict[tuple[str, str], Alert] = {}
         self._began: dict[tuple[str, str], float] = {}  # when what is pending began, by the monotonic clock
         self._growth = {name: Growth(rule.window) for name, rule in rules.items() if rule.window}
+        self._restored: dict[tuple[str, str], float] = {}  # alerts about growth, and when each may be resolved
         self._silences: list[Silence] = []
         self._longest: dict[tuple[str, str], Silence] = {}  # of the silences, by rule and subject
         self._open: dict[tuple[str, str], PastAlert] = {}
@@ -233,12 +234,28 @@ class AlertTable:
                 continue  # it could not be looked at
             if alert.state == "pending":
                 del self._alerts[key], self._began[key]
-            elif alert.state == "firing":
+            elif alert.state == "firing" and not self._grew_lately(rule, key, values, seconds):
                 alert.value, alert.state, alert.resolved_ms = value, "resolved", now_ms
                 past = self._open.pop(key, None)
                 if past is not None:
                     past.resolved_ms = now_ms
                 events.append(AlertEvent(alert, "resolved"))
+
+    def _grew_lately(self, rule: Rule, key: tuple[str, str], values: Values, seconds: float) -> bool:
+        """
+        Tell whether a restored alert may be about growth that its rule's window still has.
+
+        Nothing is known of growth before the restart, so the window begins with the first look after it.
+        """
+        until = self._restored.get(key)
+        if until is None:
+            return False
+        if until < 0:
+            until = self._restored[key] = seconds + rule.window
+        if key[1] in values and seconds < until:
+            return True
+        del self._restored[key]
+        return False
 
     def _is_followed(self, rule: str, subject: str) -> bool:
         alert = self._alerts.get((rule, subject))
@@ -339,6 +356,10 @@ class AlertTable:
         """Load saved alerts; those of rules that no longer exist are left out."""
         self._alerts = {(one.rule, one.subject): one for one in saved.firing if one.rule in self._table}
         self.history = [one for one in saved.history if one.rule in self._table][-HISTORY:]
+        # Counters of the process begin with it; what brokers count goes on.
+        self._restored = {
+            key: -1.0 for key in self._alerts if self._table[key[0]].window and self._table[key[0]].kind != "process"
+        }
         self._open = {}
         for past in self.history:
             if past.resolved_ms is None:

@@ -217,6 +217,20 @@ class TableTests(SynchronousTestCase):
         self.now += 1000
         self.table.add_silence("hot", "", self.now + 1, "boss", self.now, "")
 
+    def test_growth_restart(self) -> None:
+        """An alert about growth is not resolved by a restart before its window has passed without any growth."""
+        self.take(ClusterSnapshot(process={"g": 0.0}))
+        self.assertEqual(self.take(ClusterSnapshot(process={"g": 9.0}), 10), [("g", "firing")])
+        kept = msgspec.json.encode(self.table.saved())
+        self.table = AlertTable(RULES)
+        self.table.restore(read_saved(kept))
+        self.assertEqual(self.take(ClusterSnapshot(process={"g": 9.0}), 10), [])
+        self.assertEqual(self.take(ClusterSnapshot(process={"g": 9.0}), 59), [])
+        self.assertEqual(self.take(ClusterSnapshot(process={"g": 9.0}), 1), [("g", "resolved")])
+        self.table = AlertTable(RULES)
+        self.table.restore(read_saved(kept))
+        self.assertEqual(self.take(ClusterSnapshot(process={}), 1), [("g", "resolved")])  # the group is gone
+
     def test_restart(self) -> None:
         """Over a restart what fires goes on firing since when it did, and history, silences and limits are there."""
         self.look(a=6, b=4)
