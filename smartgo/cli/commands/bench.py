@@ -10,6 +10,7 @@ import click
 import msgspec
 from twisted.internet.defer import Deferred
 
+from smartgo.cli.support.completions import group_names, topic_names
 from smartgo.cli.support.load import Latencies, SendLoad, producer_of
 from smartgo.cli.support.output import OUTPUT, TEXT, counted, plain, print_members, print_value, size
 from smartgo.cli.support.progress import ProgressLine
@@ -92,7 +93,7 @@ def _load(function: Callable[..., None]) -> Callable[..., None]:
         "smartgo bench send Bench --batch 32 --in-flight 8",
     ),
 )
-@click.argument("topic")
+@click.argument("topic", shell_complete=topic_names)
 @_load
 @click.option("--batch", type=click.IntRange(1, 1000), default=1, show_default=True, help="Messages in one send.")
 @click.option("--keys/--no-keys", default=False, show_default=True, help="Give each message a key of its own.")
@@ -142,10 +143,18 @@ def send(
     "consume",
     epilog=examples("smartgo bench consume Bench --count 100000", "smartgo bench consume Bench --seconds 30 -o json"),
 )
-@click.argument("topic")
+@click.argument("topic", shell_complete=topic_names)
 @click.option("-n", "--count", type=click.IntRange(1), help="Stop after this many messages.")
 @click.option("-s", "--seconds", type=click.FloatRange(0.1), help="Stop after this many seconds.  [default: 30]")
-@click.option("-g", "--group", default=GROUP, show_default=True, metavar="NAME", help="Consumer group to join.")
+@click.option(
+    "-g",
+    "--group",
+    default=GROUP,
+    show_default=True,
+    metavar="NAME",
+    shell_complete=group_names,
+    help="Consumer group to join.",
+)
 @click.option(
     "--batch",
     type=click.IntRange(1, 1024),
@@ -203,7 +212,7 @@ def consume(
 @bench.command(
     "trip", epilog=examples("smartgo bench trip Bench --rate 1000 --seconds 30", "smartgo bench trip Bench -o json")
 )
-@click.argument("topic")
+@click.argument("topic", shell_complete=topic_names)
 @_load
 @OUTPUT
 @cluster_options

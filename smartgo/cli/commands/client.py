@@ -7,6 +7,7 @@ from urllib.parse import quote, urlencode
 
 import click
 
+from smartgo.cli.support.completions import group_names
 from smartgo.cli.support.output import OUTPUT, TEXT, Columns, moment, print_rows, print_value
 from smartgo.cli.support.rest import RestClient, RestOptions, api_options
 from smartgo.cli.support.running import MISSING, CommandError
@@ -47,7 +48,7 @@ def client() -> None:
 
 
 @client.command("ls", epilog=examples("smartgo client ls", "smartgo client ls --role producer -o json"))
-@click.option("-g", "--group", metavar="NAME", help="Only members of this group.")
+@click.option("-g", "--group", metavar="NAME", shell_complete=group_names, help="Only members of this group.")
 @click.option("--role", type=click.Choice(["producer", "consumer"]), help="Only producers, or only consumers.")
 @OUTPUT
 @cluster_options

@@ -10,6 +10,7 @@ import msgspec
 from smartgo.cli.commands.definitions import export, import_
 from smartgo.cli.commands.drain import drain
 from smartgo.cli.commands.tidy import tidy
+from smartgo.cli.support.completions import broker_names
 from smartgo.cli.support.output import OUTPUT, TEXT, counted, plain, print_members, print_rows, print_value, span
 from smartgo.cli.support.running import MISSING, CommandError
 from smartgo.cli.support.session import DRY_RUN, YES, ClusterOptions, ClusterSession, cluster_options, confirm
@@ -143,7 +144,7 @@ def ls(cluster: ClusterOptions, output: str) -> None:
 @cluster.command(
     "show", epilog=examples("smartgo cluster show broker-a", "smartgo cluster show 10.0.0.2:10911 -o yaml")
 )
-@click.argument("broker")
+@click.argument("broker", shell_complete=broker_names)
 @OUTPUT
 @cluster_options
 def show(cluster: ClusterOptions, broker: str, output: str) -> None:
@@ -202,7 +203,7 @@ def _spans(data: BrokerStatsData) -> list[tuple[str, StatsItem]]:
 
 
 @cluster.command("stop-writes", epilog=examples("smartgo cluster stop-writes broker-a --dry-run"))
-@click.argument("broker")
+@click.argument("broker", shell_complete=broker_names)
 @DRY_RUN
 @YES
 @cluster_options
@@ -226,7 +227,7 @@ def stop_writes(cluster: ClusterOptions, broker: str, dry_run: bool, yes: bool) 
 
 
 @cluster.command("start-writes", epilog=examples("smartgo cluster start-writes broker-a"))
-@click.argument("broker")
+@click.argument("broker", shell_complete=broker_names)
 @DRY_RUN
 @cluster_options
 def start_writes(cluster: ClusterOptions, broker: str, dry_run: bool) -> None:
@@ -255,7 +256,7 @@ _CLEANINGS: Final = {
     epilog=examples("smartgo cluster clean topics broker-a --dry-run", "smartgo cluster clean topics broker-a -y"),
 )
 @click.argument("what", type=click.Choice(list(_CLEANINGS)))
-@click.argument("broker")
+@click.argument("broker", shell_complete=broker_names)
 @DRY_RUN
 @YES
 @cluster_options

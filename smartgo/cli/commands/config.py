@@ -8,6 +8,7 @@ from typing import Any, Final
 import click
 import msgspec
 
+from smartgo.cli.support.completions import broker_names
 from smartgo.cli.support.configcheck import PROGRAMS, check_file
 from smartgo.cli.support.output import OUTPUT, TEXT, Columns, counted, moment, print_rows, printable
 from smartgo.cli.support.rest import RestClient, RestOptions, api_options
@@ -76,7 +77,7 @@ def config() -> None:
 @config.command(
     "show", epilog=examples("smartgo config show broker-a", "smartgo config show --server 10.0.0.1:9876 -o json")
 )
-@click.argument("broker", required=False)
+@click.argument("broker", required=False, shell_complete=broker_names)
 @click.option("--server", metavar="HOST:PORT", help="Address of a registry, instead of a broker.")
 @click.option("-f", "--filter", "part", default="", metavar="TEXT", help="Only settings whose name contains TEXT.")
 @OUTPUT

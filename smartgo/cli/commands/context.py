@@ -7,6 +7,7 @@ from typing import Any
 import click
 import msgspec
 
+from smartgo.cli.support.completions import context_names
 from smartgo.cli.support.contextfile import (
     ClusterContext,
     ContextFile,
@@ -75,7 +76,7 @@ def ls(output: str) -> None:
 
 
 @context.command("show", epilog=examples("smartgo context show", "smartgo context show prod -o json"))
-@click.argument("name", required=False)
+@click.argument("name", shell_complete=context_names, required=False)
 @OUTPUT
 def show(name: str | None, output: str) -> None:
     """Show context NAME, or the one in use."""
@@ -91,7 +92,7 @@ def show(name: str | None, output: str) -> None:
 
 
 @context.command("use", epilog=examples("smartgo context use prod", "smartgo context use --none"))
-@click.argument("name", required=False)
+@click.argument("name", shell_complete=context_names, required=False)
 @click.option("--none", "nothing", is_flag=True, help="Stop using a context.")
 def use(name: str | None, nothing: bool) -> None:
     """Use context NAME for later commands."""
@@ -117,7 +118,7 @@ def use(name: str | None, nothing: bool) -> None:
         "smartgo context set prod --no-tls",
     ),
 )
-@click.argument("name")
+@click.argument("name", shell_complete=context_names)
 @click.option("-r", "--registry", metavar="HOST:PORT", help="Registry address; separate several with semicolons.")
 @click.option("--tls/--no-tls", default=None, help="Use TLS, or do not.")
 @click.option("--ca", metavar="FILE", help="CA certificate (PEM) to trust.")
@@ -159,7 +160,7 @@ def _checked(registry: str) -> str:
 
 
 @context.command("rm", epilog=examples("smartgo context rm old"))
-@click.argument("name")
+@click.argument("name", shell_complete=context_names)
 def rm(name: str) -> None:
     """Remove context NAME."""
 

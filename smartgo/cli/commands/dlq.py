@@ -12,6 +12,7 @@ from twisted.internet.defer import Deferred, DeferredList
 
 from smartgo.cli.commands.msg import FROM, GROUP, UNTIL, export_messages
 from smartgo.cli.commands.sendconsume import as_members, sent_to
+from smartgo.cli.support.completions import group_names
 from smartgo.cli.support.load import producer_of
 from smartgo.cli.support.output import OUTPUT, TEXT, counted, moment, print_rows, print_value
 from smartgo.cli.support.progress import ProgressLine
@@ -147,7 +148,7 @@ class DeadLetterSelection(msgspec.Struct, frozen=True):
 
 
 @dlq.command("show", epilog=examples("smartgo dlq show audit", "smartgo dlq show audit --from -20 -o jsonl"))
-@click.argument("group")
+@click.argument("group", shell_complete=group_names)
 @FROM
 @UNTIL
 @click.option("-n", "--count", type=click.IntRange(1), default=100, show_default=True, help="Maximum number of rows.")
@@ -188,7 +189,7 @@ def show(
 
 
 @dlq.command("export", epilog=examples("smartgo dlq export audit > dead.jsonl"))
-@click.argument("group")
+@click.argument("group", shell_complete=group_names)
 @FROM
 @UNTIL
 @click.option("-n", "--count", type=click.IntRange(1), help="Stop after this many messages.")
@@ -220,7 +221,7 @@ def export(
         "smartgo dlq resend audit --key order-7 --to Orders --yes",
     ),
 )
-@click.argument("group")
+@click.argument("group", shell_complete=group_names)
 @click.option("--id", "ids", multiple=True, metavar="ID", help="Resend this message; may be repeated.")
 @click.option("--key", metavar="WORD", help="Resend the messages with this key.")
 @click.option("--all", "everything", is_flag=True, help="Resend all.")

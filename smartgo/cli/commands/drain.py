@@ -8,6 +8,7 @@ from typing import Final
 import click
 import msgspec
 
+from smartgo.cli.support.completions import broker_names
 from smartgo.cli.support.output import OUTPUT, counted, print_members
 from smartgo.cli.support.progress import ProgressLine
 from smartgo.cli.support.running import TRY_AGAIN, USAGE, CommandError
@@ -189,7 +190,7 @@ async def release(session: ClusterSession, broker: str) -> int:
         "smartgo cluster drain broker-a --undo",
     ),
 )
-@click.argument("broker")
+@click.argument("broker", shell_complete=broker_names)
 @click.option("--undo", is_flag=True, help="Allow writes to BROKER again.")
 @click.option(
     "--ignore", "ignored", metavar="GROUP", multiple=True, help="Do not wait for this group; may be repeated."

@@ -7,6 +7,7 @@ import msgspec
 
 from smartgo.cli.commands.groupchanges import create, rm, set_
 from smartgo.cli.commands.groupoffsets import clone, reset, undo
+from smartgo.cli.support.completions import group_names, topic_names
 from smartgo.cli.support.output import (
     OUTPUT,
     TEXT,
@@ -116,8 +117,8 @@ def ls(cluster: ClusterOptions, everything: bool, part: str, lagging: bool, outp
 
 
 @group.command("lag", epilog=examples("smartgo group lag audit", "smartgo group lag audit --topic Orders -o jsonl"))
-@click.argument("name")
-@click.option("-t", "--topic", metavar="NAME", help="Only in this topic.")
+@click.argument("name", shell_complete=group_names)
+@click.option("-t", "--topic", metavar="NAME", shell_complete=topic_names, help="Only in this topic.")
 @OUTPUT
 @cluster_options
 def lag(cluster: ClusterOptions, name: str, topic: str | None, output: str) -> None:
@@ -169,7 +170,7 @@ def lag(cluster: ClusterOptions, name: str, topic: str | None, output: str) -> N
 
 
 @group.command("members", epilog=examples("smartgo group members audit", "smartgo group members audit -o yaml"))
-@click.argument("name")
+@click.argument("name", shell_complete=group_names)
 @OUTPUT
 @cluster_options
 def members(cluster: ClusterOptions, name: str, output: str) -> None:
@@ -215,7 +216,7 @@ def members(cluster: ClusterOptions, name: str, output: str) -> None:
 @group.command(
     "info", epilog=examples("smartgo group info audit 10.0.0.1@4711", "smartgo group info audit CLIENT --stacks")
 )
-@click.argument("name")
+@click.argument("name", shell_complete=group_names)
 @click.argument("client_id", metavar="CLIENT")
 @click.option("--stacks", is_flag=True, help="Include thread stacks, if the client reports them.")
 @OUTPUT
@@ -268,7 +269,7 @@ def _print_info(found: ConsumerRunningInfo) -> None:
 
 
 @group.command("show", epilog=examples("smartgo group show audit", "smartgo group show audit -o json"))
-@click.argument("name")
+@click.argument("name", shell_complete=group_names)
 @OUTPUT
 @cluster_options
 def show(cluster: ClusterOptions, name: str, output: str) -> None:

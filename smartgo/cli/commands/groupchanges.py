@@ -8,6 +8,7 @@ from typing import Any
 import click
 import msgspec
 
+from smartgo.cli.support.completions import group_names
 from smartgo.cli.support.output import (
     OUTPUT,
     TEXT,
@@ -111,7 +112,7 @@ def create(
 
 
 @click.command("set", epilog=examples("smartgo group set audit --retries 3", "smartgo group set audit --no-consume"))
-@click.argument("name")
+@click.argument("name", shell_complete=group_names)
 @_settings
 @DRY_RUN
 @OUTPUT
@@ -148,7 +149,7 @@ async def _settle(
 
 
 @click.command("rm", epilog=examples("smartgo group rm old --dry-run", "smartgo group rm old --yes"))
-@click.argument("name")
+@click.argument("name", shell_complete=group_names)
 @click.option("--keep-positions", is_flag=True, help="Keep its offsets: a new group of that name continues at them.")
 @click.option("--keep-topics", is_flag=True, help="Keep its retry and dead-letter topics.")
 @DRY_RUN

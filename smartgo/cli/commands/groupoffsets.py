@@ -7,6 +7,7 @@ from typing import Any, Final, Literal, cast
 
 import click
 
+from smartgo.cli.support.completions import group_names, topic_names
 from smartgo.cli.support.output import OUTPUT, TEXT, counted, moment, plain, print_table, print_value
 from smartgo.cli.support.running import MISSING, CommandError
 from smartgo.cli.support.session import DRY_RUN, YES, ClusterOptions, ClusterSession, cluster_options, confirm
@@ -46,8 +47,8 @@ def read_target(context: click.Context, option: click.Parameter, text: str) -> R
         "smartgo group undo audit-Orders-1893456000000.plan.json",
     ),
 )
-@click.argument("name")
-@click.argument("topic")
+@click.argument("name", shell_complete=group_names)
+@click.argument("topic", shell_complete=topic_names)
 @click.option(
     "--to",
     "target",
@@ -131,9 +132,9 @@ def undo(cluster: ClusterOptions, path: str, dry_run: bool, yes: bool, output: s
 
 
 @click.command("clone", epilog=examples("smartgo group clone audit audit2 Orders --dry-run"))
-@click.argument("source")
-@click.argument("name")
-@click.argument("topic")
+@click.argument("source", shell_complete=group_names)
+@click.argument("name", shell_complete=group_names)
+@click.argument("topic", shell_complete=topic_names)
 @_PLAN
 @DRY_RUN
 @YES

@@ -12,6 +12,7 @@ import msgspec
 from smartgo.cli.commands.search import TOPIC, push, search, track
 from smartgo.cli.commands.sendconsume import as_members, as_text, print_message, sent_to
 from smartgo.cli.support.annotate import annotated
+from smartgo.cli.support.completions import topic_names
 from smartgo.cli.support.load import producer_of
 from smartgo.cli.support.output import (
     OUTPUT,
@@ -168,7 +169,7 @@ def body_text(body: bytes, form: str) -> str:
 @msg.command(
     "tail", epilog=examples("smartgo msg tail Orders", "smartgo msg tail Orders --from -10 --tag new -o jsonl")
 )
-@click.argument("topic")
+@click.argument("topic", shell_complete=topic_names)
 @click.option(
     "-f",
     "--from",
@@ -217,7 +218,7 @@ def tail(
         "smartgo msg export Orders --from 2030-12-31T08:00 --until 2030-12-31T09:00 --file orders.jsonl",
     ),
 )
-@click.argument("topic")
+@click.argument("topic", shell_complete=topic_names)
 @FROM
 @UNTIL
 @click.option(

@@ -8,6 +8,7 @@ from typing import Final
 import click
 
 from smartgo.cli.commands.sendconsume import as_members
+from smartgo.cli.support.completions import group_names, topic_names
 from smartgo.cli.support.output import OUTPUT, TEXT, moment, plain, print_rows, print_table, print_value, printable
 from smartgo.cli.support.progress import ProgressLine
 from smartgo.cli.support.reading import QueuePosition, TopicReader, read_position
@@ -19,7 +20,11 @@ from smartgo.schema.bodies import MessageQueue
 from smartgo.schema.headerfields import INT64_MAX
 
 TOPIC: Final = click.option(
-    "-T", "--topic", metavar="NAME", help="The message's topic; needed if ID was assigned by the producer."
+    "-T",
+    "--topic",
+    metavar="NAME",
+    shell_complete=topic_names,
+    help="The message's topic; needed if ID was assigned by the producer.",
 )
 _SHOWN: Final = 60  # bytes of a body in a table
 
@@ -33,7 +38,7 @@ _SHOWN: Final = 60  # bytes of a body in a table
         "smartgo msg search Orders --from 2030-12-31T08:00 --until 2030-12-31T08:05 --grep refund -o jsonl",
     ),
 )
-@click.argument("topic")
+@click.argument("topic", shell_complete=topic_names)
 @click.option("-k", "--key", metavar="WORD", help="Find by key; at most 64 results per broker.")
 @click.option(
     "--id", "message_id", metavar="ID", help="Find by id: the broker's offset id, or the producer's message id."
@@ -185,7 +190,7 @@ def track(cluster: ClusterOptions, message_id: str, topic: str | None, output: s
 )
 @click.argument("message_id", metavar="ID")
 @TOPIC
-@click.option("-g", "--group", required=True, metavar="NAME", help="The group.")
+@click.option("-g", "--group", required=True, metavar="NAME", shell_complete=group_names, help="The group.")
 @click.option(
     "--client", "client_id", required=True, metavar="CLIENT", help='The member; "smartgo group members" lists them.'
 )

@@ -11,6 +11,7 @@ from typing import Final
 import click
 from twisted.internet.defer import Deferred
 
+from smartgo.cli.support.completions import group_names, topic_names
 from smartgo.cli.support.load import producer_of
 from smartgo.cli.support.output import OUTPUT, TEXT, print_streamed, print_value, printable
 from smartgo.cli.support.parallel import call_each
@@ -63,7 +64,7 @@ def read_beginning(context: click.Context, option: click.Parameter, text: str) -
         "smartgo send Load x --count 100000",
     ),
 )
-@click.argument("topic")
+@click.argument("topic", shell_complete=topic_names)
 @click.argument("body", default="-")
 @click.option("-t", "--tag", default="", metavar="TAG", help="Tag that consumers can filter by.")
 @click.option("-k", "--key", "keys", multiple=True, metavar="WORD", help="Key to search by; may be repeated.")
@@ -188,8 +189,16 @@ def _place(result: SendResult) -> dict[str, object]:
         "smartgo consume Orders --from 2030-12-31T08:00 --tag 'new || paid' -o json",
     ),
 )
-@click.argument("topic")
-@click.option("-g", "--group", default=GROUP, show_default=True, metavar="NAME", help="Consumer group to join.")
+@click.argument("topic", shell_complete=topic_names)
+@click.option(
+    "-g",
+    "--group",
+    default=GROUP,
+    show_default=True,
+    metavar="NAME",
+    shell_complete=group_names,
+    help="Consumer group to join.",
+)
 @click.option(
     "-f",
     "--from",

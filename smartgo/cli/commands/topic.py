@@ -6,6 +6,7 @@ import click
 import msgspec
 
 from smartgo.cli.commands.topicchanges import create, rm, set_
+from smartgo.cli.support.completions import topic_names
 from smartgo.cli.support.output import (
     OUTPUT,
     TEXT,
@@ -91,7 +92,7 @@ def ls(cluster: ClusterOptions, everything: bool, part: str, output: str) -> Non
 
 
 @topic.command("show", epilog=examples("smartgo topic show Orders", "smartgo topic show Orders -o yaml"))
-@click.argument("name")
+@click.argument("name", shell_complete=topic_names)
 @OUTPUT
 @cluster_options
 def show(cluster: ClusterOptions, name: str, output: str) -> None:
@@ -139,7 +140,7 @@ def show(cluster: ClusterOptions, name: str, output: str) -> None:
 
 
 @topic.command("stats", epilog=examples("smartgo topic stats Orders", "smartgo topic stats Orders -o jsonl"))
-@click.argument("name")
+@click.argument("name", shell_complete=topic_names)
 @OUTPUT
 @cluster_options
 def stats(cluster: ClusterOptions, name: str, output: str) -> None:
@@ -164,7 +165,7 @@ def stats(cluster: ClusterOptions, name: str, output: str) -> None:
 
 
 @topic.command("route", epilog=examples("smartgo topic route Orders"))
-@click.argument("name")
+@click.argument("name", shell_complete=topic_names)
 @OUTPUT
 @cluster_options
 def route(cluster: ClusterOptions, name: str, output: str) -> None:
@@ -197,7 +198,7 @@ def route(cluster: ClusterOptions, name: str, output: str) -> None:
 
 
 @topic.command("groups", epilog=examples("smartgo topic groups Orders"))
-@click.argument("name")
+@click.argument("name", shell_complete=topic_names)
 @OUTPUT
 @cluster_options
 def groups(cluster: ClusterOptions, name: str, output: str) -> None:

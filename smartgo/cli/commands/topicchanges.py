@@ -7,6 +7,7 @@ from collections.abc import Collection
 import click
 import msgspec
 
+from smartgo.cli.support.completions import topic_names
 from smartgo.cli.support.output import (
     OUTPUT,
     TEXT,
@@ -103,7 +104,7 @@ def create(
         "smartgo topic set Orders --perm r --dry-run",
     ),
 )
-@click.argument("name")
+@click.argument("name", shell_complete=topic_names)
 @click.option("-n", "--queues", type=click.IntRange(1, QUEUE_LIMIT), help="Number of read queues and of write queues.")
 @click.option("--read-queues", type=click.IntRange(0, QUEUE_LIMIT), help="Number of read queues.")
 @click.option("--write-queues", type=click.IntRange(0, QUEUE_LIMIT), help="Number of write queues.")
@@ -183,7 +184,7 @@ async def _settle(
 
 
 @click.command("rm", epilog=examples("smartgo topic rm Old --dry-run", "smartgo topic rm Old --yes"))
-@click.argument("name")
+@click.argument("name", shell_complete=topic_names)
 @click.option("--cluster", "cluster_name", metavar="NAME", help="Only at the brokers of this cluster.")
 @DRY_RUN
 @YES

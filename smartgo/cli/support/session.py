@@ -80,6 +80,18 @@ class ClusterOptions:
         self._name = context
         self._tls = {name: value for name, value in tls.items() if value}
 
+    @classmethod
+    def given(cls, found: dict[str, Any]) -> ClusterOptions:
+        """Return the connection options among a command's parameters, which are removed from them."""
+        tls = {
+            "tls": found.pop("tls", None),
+            "ca": found.pop("ca", None),
+            "cert": found.pop("cert", None),
+            "key": found.pop("cert_key", None),
+            "server_name": found.pop("server_name", None),
+        }
+        return cls(found.pop("registry", None), found.pop("context", None), tls)
+
     def chosen(self, env: IEnvironment) -> ClusterContext:
         """Return the connection settings. @raise SettingError: the context does not exist or cannot be read."""
         return msgspec.structs.replace(choose(env, self._registry, self._name), **self._tls)
@@ -121,14 +133,7 @@ def cluster_options(function: Callable[..., T]) -> Callable[..., T]:
     @click.option("--server-name", metavar="NAME", help="Host name expected in the server's certificate.")
     @wraps(function)
     def command(*args: Any, **kwargs: Any) -> T:
-        tls = {
-            "tls": kwargs.pop("tls"),
-            "ca": kwargs.pop("ca"),
-            "cert": kwargs.pop("cert"),
-            "key": kwargs.pop("cert_key"),
-            "server_name": kwargs.pop("server_name"),
-        }
-        cluster = ClusterOptions(kwargs.pop("registry"), kwargs.pop("context"), tls)
+        cluster = ClusterOptions.given(kwargs)
         return function(cluster, *args, **kwargs)
 
     return command
