@@ -81,7 +81,7 @@ class Deadlines:
             return self._late
         if now - self.full_since >= limits.unsent_seconds:
             return f"{unsent} B unsent for {limits.unsent_seconds:g} s"
-        if self._dawdles(now, frames, partial):
+        if self._grows_too_slowly(now, frames, partial):
             return f"a frame grew by less than {limits.partial_rate} B/s for {limits.partial:g} s"
         if self._partial_at != NEVER or self.full_since != NEVER:
             self.look_at = AT_ONCE
@@ -102,7 +102,7 @@ class Deadlines:
         self._due = now + self._limits.first_frame
         return True
 
-    def _dawdles(self, now: float, frames: int, partial: int) -> bool:
+    def _grows_too_slowly(self, now: float, frames: int, partial: int) -> bool:
         """Tell whether an unfinished frame grows too slowly (L10)."""
         if not partial:
             self._partial_at = NEVER

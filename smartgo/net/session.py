@@ -18,14 +18,14 @@ class ISession(Interface):
     pending = Attribute("int: how many bytes of a unit that is not whole are kept; C{0} between two units.")
 
     def connected() -> None:
-        """The transport is up; a TLS handshake may come first, so nothing is written yet."""
+        """Prepare for a peer: the transport is up, but a TLS handshake may come first, so write nothing yet."""
 
     def opened() -> None:
-        """The handshake is over, where there is one: the peer may be written to."""
+        """Begin to talk to the peer: the TLS handshake is over, where there is one."""
 
     def received(data: bytes) -> None:
         """
-        Bytes came, deciphered where there is TLS.
+        Take bytes of the peer, deciphered where there is TLS.
 
         @raise smartgo.errors.FramingError: the stream is broken; the link is closed and the peer noted in the log.
         """
@@ -34,7 +34,7 @@ class ISession(Interface):
         """Process some of what waits, as C{link.backlog} has announced; return how many units."""
 
     def writable() -> None:
-        """The peer has taken what was unsent, or nearly all of it."""
+        """Go on writing: the peer has taken what was unsent, or nearly all of it."""
 
     def busy() -> bool:
         """Tell whether the session has unfinished work that a draining link waits for."""
@@ -43,13 +43,13 @@ class ISession(Interface):
         """Drop what would never end: the link accepts nothing more."""
 
     def give_up() -> None:
-        """The time to finish is over: answer what is unfinished in its place."""
+        """Answer what is unfinished as well as possible: the time to finish it is over."""
 
     def refusal(data: bytes) -> bytes:
         """Return what a peer without TLS is told where TLS is enforced; C{data} is what it has said first."""
 
     def ending() -> None:
-        """The end was decided: keep nothing of what came. Called once, before L{lost}; what is put still leaves."""
+        """Drop what came and waits: the link ends. Called once, before L{lost}; what is put still leaves."""
 
     def failed(failure: Failure) -> bool:
         """
@@ -65,12 +65,12 @@ class ISession(Interface):
         """Handle C{seconds} without a read or a write; return whether the link stays open, else it is closed next."""
 
     def lost(reason: Failure) -> None:
-        """The transport is gone or was never reached; C{link.state} tells whether we ended it. The last call."""
+        """Free everything: the transport is gone, or was never reached. Last call; C{link.state} says who ended it."""
 
 
 @implementer(ISession)
 class NullSession:
-    """The quiet half of an L{ISession}; protocols override what they have a use for."""
+    """An L{ISession} that ignores everything; protocols override what they have a use for."""
 
     frames = 0
     pending = 0

@@ -40,6 +40,12 @@ class TokenBuckets:
         self._left[key] = (left - taken, now)
         return allowed
 
+    def wait(self, key: Hashable, now: float) -> float:
+        """Return how many seconds it takes until there is a token for a key; 0 if there is one now."""
+        left, seen = self._left.get(key, (self.burst, now))
+        left = min(self.burst, left + max(0.0, now - seen) * self._rate)
+        return 0.0 if left >= 1 else (1 - left) / self._rate
+
     def _make_room(self, now: float) -> None:
         """Forget the keys whose buckets are full again, and one more where there are too many."""
         buckets = self._left

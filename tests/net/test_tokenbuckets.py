@@ -62,6 +62,21 @@ class TokenBucketsTests(SynchronousTestCase):
         self.assertEqual([buckets.take("a", 0.0, tokens) for tokens in (60, 60, 40)], [True, False, True])
         self.assertEqual([buckets.take("a", 1.0, tokens) for tokens in (11, 10)], [False, True])
 
+    def test_forgotten_are_full(self) -> None:
+        """Keys are forgotten, the one that was unused for longest first, so that memory does not grow."""
+        buckets = TokenBuckets(rate=1.0, burst=1.0)
+        for number in range(5000):
+            buckets.take(str(number), 0.0)
+        self.assertEqual(buckets.wait("0", 0.0), 0)
+        self.assertGreater(buckets.wait("4999", 0.0), 0)
+
+    def test_wait(self) -> None:
+        """Who has no token is told how long it takes until there is one; to ask takes none."""
+        buckets = TokenBuckets(rate=0.5, burst=2.0)
+        self.assertEqual([buckets.wait("a", 0.0) for _ in range(3)], [0, 0, 0])
+        self.assertEqual([buckets.take("a", 0.0) for _ in range(3)], [True, True, False])
+        self.assertEqual([buckets.wait("a", now) for now in (0.0, 1.5, 2.0, 9.0)], [2.0, 0.5, 0, 0])
+
     def test_none(self) -> None:
         """A rate and a burst of zero refuse everything."""
         self.assertFalse(TokenBuckets(rate=0.0, burst=0.0).take("a", 5.0))

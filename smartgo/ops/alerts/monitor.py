@@ -18,10 +18,10 @@ from smartgo.ops.alerts.table import AlertEvent, AlertTable, Summary, read_saved
 from smartgo.ops.figures.history import History
 from smartgo.ops.figures.sampler import BrokerFigures
 from smartgo.ops.interfaces import ILocalNode
+from smartgo.ops.problems import not_kept
 from smartgo.ops.reading.survey import GroupSurvey
 from smartgo.ops.reading.view import ClusterView, PartialView, TopicEntry, each
 from smartgo.ops.web.partial import Missing
-from smartgo.ops.web.problems import not_kept
 from smartgo.schema.codes import RequestCode
 from smartgo.schema.command import Command
 from smartgo.schema.topics import DLQ_PREFIX

@@ -41,7 +41,7 @@ _ASK: Final = {"Cache-Control": "no-cache"}
 
 
 def console_pages() -> dict[str, Raw]:
-    """Return the console's files by path. Blocking."""
+    """Return the console's files by path, and the icon of the API's own page. Blocking."""
     root = files("smartgo.ops") / "console"
     found: dict[str, tuple[bytes, str]] = {}
     for folder in _FOLDERS:
@@ -60,12 +60,8 @@ def console_pages() -> dict[str, Raw]:
     index, kind = found.pop("static/index.html")
     page = index.replace(b"{{base}}", base.encode())
     pages = {f"{base}/{path}": Raw(content, kind, _FOR_GOOD) for path, (content, kind) in found.items()}
-    return {"/": Raw(page, kind, _ASK), **pages}
-
-
-def icon() -> Raw:
-    """Return the icon, for pages beside the console. Blocking."""
-    return Raw((files("smartgo.ops") / "console" / "static" / "icon.svg").read_bytes(), TYPES["svg"], _ASK)
+    icon = Raw((root / "static" / "icon.svg").read_bytes(), TYPES["svg"], _ASK)
+    return {"/": Raw(page, kind, _ASK), "/docs/icon.svg": icon, **pages}
 
 
 def collected(folder: Traversable, path: str) -> Iterator[tuple[str, tuple[bytes, str]]]:

@@ -7,13 +7,13 @@ from contextlib import aclosing
 
 from smartgo.client.internal.records import FoundMessage
 from smartgo.errors import CallFailed
+from smartgo.ops.problems import Problem
 from smartgo.ops.reading.lookup import Lookup
 from smartgo.ops.reading.matching import Filter
 from smartgo.ops.reading.queuereader import ClusterQueueReader
 from smartgo.ops.reading.view import PartialView
 from smartgo.ops.web.jobs import RestJob
 from smartgo.ops.web.partial import Missing
-from smartgo.ops.web.problems import Problem
 from smartgo.schema.bodies import MessageQueue
 from smartgo.schema.topics import dlq_topic
 

@@ -8,8 +8,8 @@ from typing import Final, Literal, NamedTuple
 from smartgo.client.administration.deliveries import TrackState
 from smartgo.client.internal.records import FoundMessage
 from smartgo.errors import PeerRefused
+from smartgo.ops.problems import Problem
 from smartgo.ops.reading.view import PartialView, each
-from smartgo.ops.web.problems import Problem
 from smartgo.schema.bodies import ConsumeDirectlyResult, ConsumerConnection
 from smartgo.schema.codes import ResponseCode
 

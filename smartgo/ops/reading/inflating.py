@@ -14,7 +14,7 @@ from smartgo.client.internal.records import FoundMessage
 from smartgo.client.messages import BODY_LIMIT, ReceivedMessage, received
 from smartgo.env.interfaces import IEnvironment
 from smartgo.errors import BadCompression, BodyTooLong
-from smartgo.ops.web.problems import Problem
+from smartgo.ops.problems import Problem
 from smartgo.schema.compression import INFLATED, decompress_body, pieces
 from smartgo.schema.message import COMPRESSED, StoredMessage
 

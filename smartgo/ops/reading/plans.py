@@ -9,7 +9,7 @@ import msgspec
 from smartgo.client.administration.positions import Applied, ResetPlan
 from smartgo.env.interfaces import IEnvironment
 from smartgo.errors import BadBody
-from smartgo.ops.web.problems import Problem, not_kept
+from smartgo.ops.problems import Problem, not_kept
 from smartgo.tablefile import TableFile
 
 PLANNED_MS: Final = 3_600_000

@@ -8,9 +8,9 @@ from contextlib import aclosing
 from smartgo.client.internal import reading
 from smartgo.client.internal.reading import Pulled, Span
 from smartgo.errors import CallFailed, NotConnected
+from smartgo.ops.problems import Problem
 from smartgo.ops.reading.view import ClusterView, PartialView
 from smartgo.ops.web.partial import Missing
-from smartgo.ops.web.problems import Problem
 from smartgo.schema.bodies import MessageQueue, SubscriptionData
 from smartgo.schema.topics import queue_ids
 

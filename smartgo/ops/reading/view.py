@@ -17,9 +17,9 @@ from smartgo.client.administration.brokers import BrokerPlace
 from smartgo.client.administration.topics import kind_of
 from smartgo.env.interfaces import IClock
 from smartgo.errors import CallFailed
+from smartgo.ops.problems import Problem
 from smartgo.ops.reading.boundedasking import VIEW_SECONDS
 from smartgo.ops.web.partial import Missing
-from smartgo.ops.web.problems import Problem
 from smartgo.schema.bodies import SubscriptionGroupConfig, TopicConfig
 
 FRESH: Final = 2.0

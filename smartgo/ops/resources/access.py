@@ -9,12 +9,12 @@ from msgspec import Meta
 
 from smartgo.env.interfaces import IClock
 from smartgo.env.product import product_version
+from smartgo.ops.problems import UNKEPT, Problem
 from smartgo.ops.security.audit import AuditEntry, AuditLog
 from smartgo.ops.security.requestguard import RequestGuard
 from smartgo.ops.security.sessions import CODE_SECONDS, COOKIE, SESSION_SECONDS, Session, SessionTable
 from smartgo.ops.security.tokens import Token, TokenTable
 from smartgo.ops.web.pagination import ListQuery, Page, page_of
-from smartgo.ops.web.problems import UNKEPT, Problem
 from smartgo.ops.web.routes import ADMIN, READ, RouteCall, route
 
 Scope = Literal["read", "publish", "admin"]

@@ -13,8 +13,8 @@ from smartgo.health.judgements import JUDGEMENTS, Unit
 from smartgo.ops.alerts.monitor import AlertMonitor
 from smartgo.ops.alerts.rules import RULES, Rule, Severity, Subject
 from smartgo.ops.alerts.table import Alert, PastAlert, RuleAdjustment, Silence, State, Summary
+from smartgo.ops.problems import UNKEPT, Problem
 from smartgo.ops.web.pagination import ListQuery, Page, page_of
-from smartgo.ops.web.problems import UNKEPT, Problem
 from smartgo.ops.web.routes import ADMIN, READ, RouteCall, StreamAnswer, route
 from smartgo.ops.web.streams import EventStream, IStreamSource
 

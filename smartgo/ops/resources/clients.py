@@ -8,10 +8,10 @@ import msgspec
 from msgspec import Meta
 
 from smartgo.ops.interfaces import ClosedConnection, ILocalNode
+from smartgo.ops.problems import Problem
 from smartgo.ops.reading.view import ClusterView
 from smartgo.ops.resources.names import ClientPath
 from smartgo.ops.web.pagination import ListQuery, Page, page_of
-from smartgo.ops.web.problems import Problem
 from smartgo.ops.web.routes import ADMIN, READ, RouteCall, route
 
 

@@ -13,7 +13,7 @@ from typing import ClassVar, Final
 
 import msgspec
 
-from smartgo.ops.web.problems import Problem
+from smartgo.ops.problems import Problem
 from smartgo.ops.web.routes import ADMIN, RouteCall, route
 from smartgo.schema.address import is_loopback
 

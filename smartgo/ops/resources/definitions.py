@@ -10,11 +10,11 @@ from twisted.internet.defer import CancelledError
 
 from smartgo.client.administration.definitionfile import DefinitionSet, count_of
 from smartgo.client.administration.definitions import Item, Step, counts_of, leave
+from smartgo.ops.problems import Problem
 from smartgo.ops.reading.view import ClusterView
 from smartgo.ops.resources.names import Brokers, Namespace
 from smartgo.ops.security.principals import is_secret
 from smartgo.ops.web.jobs import JobTable, JobView, RestJob
-from smartgo.ops.web.problems import Problem
 from smartgo.ops.web.routes import ADMIN, PUBLISH_LIMIT, RouteCall, route
 
 ITEMS: Final = 20_000

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
+from smartgo.ops.problems import Problem
 from smartgo.ops.reading.explain import Explainer, Explanation, not_found
 from smartgo.ops.reading.lookup import Lookup
 from smartgo.ops.reading.plans import PlanTable
 from smartgo.ops.reading.view import ClusterView
 from smartgo.ops.resources.messages import MessagePath, WhichQuery
 from smartgo.ops.resources.names import GroupName
-from smartgo.ops.web.problems import Problem
 from smartgo.ops.web.routes import READ, RouteCall, route
 
 

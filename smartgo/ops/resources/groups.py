@@ -8,6 +8,7 @@ from typing import Annotated, Any, Final
 import msgspec
 from msgspec import Meta
 
+from smartgo.ops.problems import Problem
 from smartgo.ops.reading.progress import Progress, ProgressReader
 from smartgo.ops.reading.survey import UNKNOWN, GroupSurvey, SurveyedGroup
 from smartgo.ops.reading.view import ClusterView, GroupEntry, each
@@ -16,7 +17,6 @@ from smartgo.ops.resources.names import Brokers, GroupName, GroupPath
 from smartgo.ops.resources.topics import Done
 from smartgo.ops.web.pagination import ListQuery, Page, page_of
 from smartgo.ops.web.partial import MissingBroker
-from smartgo.ops.web.problems import Problem
 from smartgo.ops.web.routes import ADMIN, READ, RouteCall, route
 from smartgo.schema.bodies import SubscriptionGroupConfig
 from smartgo.schema.topics import check_group

@@ -7,11 +7,11 @@ from typing import Annotated, Any, Final
 import msgspec
 from msgspec import Meta
 
+from smartgo.ops.problems import Problem
 from smartgo.ops.reading.view import ClusterView
 from smartgo.ops.resources.names import KvPath, NamespacePath
 from smartgo.ops.security.principals import is_secret
 from smartgo.ops.web.pagination import ListQuery, Page, page_of
-from smartgo.ops.web.problems import Problem
 from smartgo.ops.web.routes import ADMIN, READ, RouteCall, route
 
 _NO_VALUE: Final = {404: "There is no such value."}

@@ -9,6 +9,7 @@ from msgspec import Meta
 
 from smartgo.client.internal.copies import copy_to
 from smartgo.client.internal.records import FoundMessage
+from smartgo.ops.problems import Problem
 from smartgo.ops.reading.content import (
     MessageId,
     MessageRow,
@@ -28,7 +29,6 @@ from smartgo.ops.reading.view import ClusterView
 from smartgo.ops.resources.names import BrokerName, ClientId, GroupName, TopicName
 from smartgo.ops.resources.send import Outbox, SentMessage
 from smartgo.ops.web.pagination import ListQuery, Page, page_of
-from smartgo.ops.web.problems import Problem
 from smartgo.ops.web.routes import ADMIN, PUBLISH, READ, Raw, RouteCall, route
 
 Word = Annotated[str, Meta(max_length=255, description="A complete key of the message.")]

@@ -10,13 +10,13 @@ from twisted.internet.defer import CancelledError
 
 from smartgo.client.administration.positions import Move, ResetPlan, ResetTarget
 from smartgo.errors import CallFailed, SettingError
+from smartgo.ops.problems import UNKEPT, Problem
 from smartgo.ops.reading.content import QueueId, QueueOffset
 from smartgo.ops.reading.plans import Plan, PlanTable, State
 from smartgo.ops.reading.queuereader import ClusterQueueReader
 from smartgo.ops.reading.view import ClusterView
 from smartgo.ops.resources.names import BrokerName, GroupName, TopicName
 from smartgo.ops.web.pagination import ListQuery, Page, page_of
-from smartgo.ops.web.problems import UNKEPT, Problem
 from smartgo.ops.web.routes import ADMIN, READ, RouteCall, route
 
 _GONE: Final = {404: "There is no such plan, or it has expired."}

@@ -13,6 +13,7 @@ from smartgo.client.internal.copies import copy_for, copy_to
 from smartgo.client.internal.records import FoundMessage
 from smartgo.client.messages import Message
 from smartgo.errors import CallFailed, NoOrigin, RequestRefused
+from smartgo.ops.problems import Problem, problem_of
 from smartgo.ops.reading.content import MessageId, TimeMs
 from smartgo.ops.reading.deadletterreader import DeadLetters
 from smartgo.ops.reading.inflating import Inflater
@@ -22,7 +23,6 @@ from smartgo.ops.resources.names import GroupName, GroupPath
 from smartgo.ops.resources.send import Keys, Outbox, Properties, SentMessage, Tag, body_of, check_own
 from smartgo.ops.web.jobs import JobTable, JobView, RestJob
 from smartgo.ops.web.partial import Missing, MissingBroker
-from smartgo.ops.web.problems import Problem, problem_of
 from smartgo.ops.web.routes import PUBLISH, PUBLISH_LIMIT, RouteCall, route
 from smartgo.schema.bodies import MessageQueue
 

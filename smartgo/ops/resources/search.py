@@ -11,6 +11,7 @@ from msgspec import Meta
 from smartgo.client.internal.reading import Span
 from smartgo.client.internal.records import FoundMessage
 from smartgo.errors import CallFailed
+from smartgo.ops.problems import Problem
 from smartgo.ops.reading.content import MessageRow, OptionalBroker, QueueId, TimeMs, row_of
 from smartgo.ops.reading.inflating import Inflater
 from smartgo.ops.reading.lookup import Lookup
@@ -20,7 +21,6 @@ from smartgo.ops.reading.view import ClusterView, PartialView, each
 from smartgo.ops.resources.names import TopicName
 from smartgo.ops.web.jobs import JobTable, JobView, RestJob
 from smartgo.ops.web.partial import Missing, MissingBroker
-from smartgo.ops.web.problems import Problem
 from smartgo.ops.web.routes import READ, RouteCall, route
 from smartgo.schema.bodies import MessageQueue
 

@@ -12,6 +12,7 @@ import msgspec
 from smartgo.client.internal.reading import Span
 from smartgo.client.internal.records import FoundMessage
 from smartgo.errors import CallFailed, PeerRefused
+from smartgo.ops.problems import Problem
 from smartgo.ops.reading.content import MessageRow
 from smartgo.ops.reading.inflating import Inflater
 from smartgo.ops.reading.messagelines import ExportedLine, ExportLimit, MissingLine, in_pieces, line_of, shared
@@ -20,7 +21,6 @@ from smartgo.ops.reading.view import ClusterView
 from smartgo.ops.resources.search import SEARCH
 from smartgo.ops.web.jobs import JobPath, JobTable
 from smartgo.ops.web.partial import Missing
-from smartgo.ops.web.problems import Problem
 from smartgo.ops.web.routes import READ, LinesAnswer, RouteCall, route
 from smartgo.schema.bodies import MessageQueue
 from smartgo.schema.codes import ResponseCode

@@ -15,11 +15,11 @@ from smartgo.client.internal.copies import is_own
 from smartgo.client.internal.route import WRITE
 from smartgo.client.messages import Message, SendResult
 from smartgo.client.producer import Producer
+from smartgo.ops.problems import Problem
 from smartgo.ops.reading.content import QueueId
 from smartgo.ops.reading.view import ClusterView
 from smartgo.ops.resources.names import BrokerName, TopicName
 from smartgo.ops.security.principals import Principal
-from smartgo.ops.web.problems import Problem
 from smartgo.ops.web.routes import ADMIN, PUBLISH, PUBLISH_LIMIT, RouteCall, route
 from smartgo.schema.bodies import MessageQueue
 

@@ -10,10 +10,10 @@ from twisted.internet.defer import Deferred
 
 from smartgo.env.interfaces import IEnvironment
 from smartgo.ops.interfaces import AskedSettings, ChangedSetting, ILocalNode, SettingChange, SettingValue
+from smartgo.ops.problems import Problem, problem_of
 from smartgo.ops.security.audit import AuditEntry, AuditLog, shown
 from smartgo.ops.security.principals import REMOTING
 from smartgo.ops.web.pagination import ListQuery, Page, page_of
-from smartgo.ops.web.problems import Problem, problem_of
 from smartgo.ops.web.routes import ADMIN, RouteCall, route
 
 SettingName = Annotated[str, Meta(min_length=1, max_length=64, pattern="^[A-Za-z0-9.]+$")]

@@ -12,7 +12,7 @@ from prometheus_client.exposition import CONTENT_TYPE_LATEST, generate_latest
 from smartgo.env.interfaces import IClock
 from smartgo.health.readiness import PartState
 from smartgo.ops.interfaces import ILocalNode
-from smartgo.ops.web.problems import Problem
+from smartgo.ops.problems import Problem
 from smartgo.ops.web.routes import READ, Raw, RouteCall, route
 
 _FRESH: Final = 1.0  # seconds

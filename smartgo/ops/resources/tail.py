@@ -18,13 +18,13 @@ from smartgo.client.internal.records import FoundMessage
 from smartgo.client.pullconsumer import BATCH
 from smartgo.env.interfaces import IClock
 from smartgo.errors import CallFailed, PeerRefused
+from smartgo.ops.problems import Problem
 from smartgo.ops.reading.content import MessageRow, OptionalBroker, QueueId, QueueOffset, row_of
 from smartgo.ops.reading.inflating import Inflater
 from smartgo.ops.reading.matching import Filter, FilterTerms
 from smartgo.ops.reading.queuereader import ClusterQueueReader
 from smartgo.ops.reading.view import ClusterView
 from smartgo.ops.resources.names import BrokerName, TopicName
-from smartgo.ops.web.problems import Problem
 from smartgo.ops.web.routes import READ, RouteCall, StreamAnswer, route
 from smartgo.ops.web.streams import EventStream, IStreamSource
 from smartgo.schema.bodies import MessageQueue

@@ -11,12 +11,12 @@ from smartgo.client.administration.topics import DEFAULT_QUEUES
 from smartgo.client.internal.route import READ as READABLE
 from smartgo.client.internal.route import WRITE as WRITABLE
 from smartgo.errors import CallFailed, PeerRefused
+from smartgo.ops.problems import Problem
 from smartgo.ops.reading.queuereader import ClusterQueueReader
 from smartgo.ops.reading.view import ClusterView, PartialView, TopicEntry, each
 from smartgo.ops.resources.names import Brokers, QueueCount, TopicName, TopicPath
 from smartgo.ops.web.pagination import ListQuery, Page, page_of
 from smartgo.ops.web.partial import MissingBroker
-from smartgo.ops.web.problems import Problem
 from smartgo.ops.web.routes import ADMIN, READ, RouteCall, route
 from smartgo.schema.bodies import MessageQueue, TopicConfig
 from smartgo.schema.topics import check_topic

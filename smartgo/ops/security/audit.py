@@ -15,9 +15,9 @@ from twisted.internet.defer import Deferred, succeed
 from twisted.logger import Logger
 
 from smartgo.env.interfaces import IEnvironment
+from smartgo.net.tokenbuckets import TokenBuckets
 from smartgo.observer import Waiters
 from smartgo.ops.security.principals import is_secret
-from smartgo.ops.security.rates import Allowance
 
 LANE: Final = "tables"
 SIZE: Final = 4 * 1024 * 1024
@@ -70,7 +70,7 @@ class AuditLog:
         self._waiting: list[bytes] = []
         self._settled: Waiters[None] = Waiters()
         self._busy = False
-        self._common = Allowance(env.clock.seconds, 1 / COMMON_SECONDS, COMMON)
+        self._common = TokenBuckets(1 / COMMON_SECONDS, COMMON)
         self._left_out = 0
 
     def load(self) -> None:
@@ -102,10 +102,9 @@ class AuditLog:
         Otherwise whoever may do nothing could push out the record of what was done. The next entry says C{leftOut}: how
         many are missing.
         """
-        if self._common.wait(entry.who):
+        if not self._common.take(entry.who, self._env.clock.seconds()):
             self._left_out += 1
             return
-        self._common.take(entry.who)
         if self._left_out:
             entry = msgspec.structs.replace(entry, detail={**entry.detail, "leftOut": self._left_out})
             self._left_out = 0

@@ -13,14 +13,19 @@ from collections.abc import Callable, Collection, Iterable
 from typing import Final, NamedTuple
 
 from smartgo.net.endpoints import address_block, canonical_ip
+from smartgo.net.tokenbuckets import TokenBuckets
+from smartgo.ops.problems import Problem
 from smartgo.ops.security.principals import ADMIN, LOCAL_READER, NOBODY, SCOPES, Principal
-from smartgo.ops.security.rates import BURST_SECONDS, FAILURE_SECONDS, FAILURES, Allowance
 from smartgo.ops.security.sessions import SessionTable
 from smartgo.ops.security.tokens import TokenTable
-from smartgo.ops.web.problems import Problem
 from smartgo.schema.address import is_loopback, is_loopback_host
 
 CSRF_HEADER: Final = "X-CSRF-Token"
+FAILURES: Final = 5
+"""Wrong tokens, codes or sessions of one address in a minute; after these it gets 429 (reliability X10)."""
+FAILURE_SECONDS: Final = 60.0
+BURST_SECONDS: Final = 5.0
+"""Requests that were not made are saved up for so long."""
 
 _FORWARDED: Final = ("X-Forwarded-For", "Forwarded", "X-Real-IP", "Via")
 _CHALLENGE: Final = {"WWW-Authenticate": 'Bearer realm="smartgo"'}
@@ -76,8 +81,9 @@ class RequestGuard:
         self._sessions = sessions
         self._settings = settings
         self._hosts = {one.lower() for one in settings.hosts}
-        self._failures = Allowance(seconds, FAILURES / FAILURE_SECONDS, FAILURES)
-        self._requests = Allowance(seconds, settings.per_second, settings.per_second * BURST_SECONDS)
+        self._seconds = seconds
+        self._failures = TokenBuckets(FAILURES / FAILURE_SECONDS, FAILURES)
+        self._requests = TokenBuckets(settings.per_second, settings.per_second * BURST_SECONDS)
 
     # -- where it comes from -----------------------------------------------------------------------------------
 
@@ -99,10 +105,9 @@ class RequestGuard:
         @raise Problem: 400 no C{Host}, or several; 403 another's, or another site's page; 429 too many requests.
         """
         key = self._counted_as(credentials)
-        wait = self._requests.wait(key)
-        if wait:
-            raise _slow_down(wait, "too many requests from this address")
-        self._requests.take(key)
+        now = self._seconds()
+        if not self._requests.take(key, now):
+            raise _slow_down(self._requests.wait(key, now), "too many requests from this address")
         host = credentials.header("Host")
         if not host:
             raise Problem(400, "the header Host is missing")
@@ -217,7 +222,7 @@ class RequestGuard:
 
     def check_failures(self, address: str) -> None:
         """Refuse an address with too many failed logins. @raise Problem: 429."""
-        wait = self._failures.wait(address_block(address))
+        wait = self._failures.wait(address_block(address), self._seconds())
         if wait:
             raise _slow_down(wait, "too many wrong tokens from this address")
 
@@ -228,7 +233,7 @@ class RequestGuard:
         @raise Problem: 429, it was wrong too often.
         """
         self.check_failures(address)
-        self._failures.take(address_block(address))
+        self._failures.take(address_block(address), self._seconds())
 
 
 def _may_be_forwarded(credentials: RequestCredentials) -> bool:

@@ -8,9 +8,9 @@ import hmac
 from typing import Final
 
 from smartgo.env.interfaces import IEnvironment
+from smartgo.ops.problems import Problem
 from smartgo.ops.security.principals import ADMIN, LOGIN_LINK, Principal
 from smartgo.ops.security.tokens import Token, TokenTable
-from smartgo.ops.web.problems import Problem
 
 COOKIE: Final = "smartgo_session"
 SESSION_SECONDS: Final = 8 * 3600

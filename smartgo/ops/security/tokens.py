@@ -20,8 +20,8 @@ from twisted.python.failure import Failure
 
 from smartgo.env.interfaces import IEnvironment
 from smartgo.errors import BadBody, SettingError
+from smartgo.ops.problems import Problem, not_kept
 from smartgo.ops.security.principals import ADMIN, RESERVED, SCOPES
-from smartgo.ops.web.problems import Problem, not_kept
 from smartgo.tablefile import TableFile, read_object
 
 SIZE: Final = 32  # bytes of chance in a token; 16 are asked for

@@ -23,6 +23,7 @@ from twisted.python.failure import Failure
 from werkzeug.exceptions import HTTPException, MethodNotAllowed
 
 from smartgo.env.interfaces import IEnvironment
+from smartgo.ops.problems import Problem, problem_of
 from smartgo.ops.security.audit import AuditEntry, AuditLog, shown
 from smartgo.ops.security.principals import ADMIN, LOCAL_READER, NOBODY, Principal
 from smartgo.ops.security.requestguard import RequestCredentials, RequestGuard
@@ -32,7 +33,6 @@ from smartgo.ops.web.httpsession import REQUEST_SECONDS
 from smartgo.ops.web.openapi import PREFIX, document
 from smartgo.ops.web.openapipage import docs_pages
 from smartgo.ops.web.partial import fill
-from smartgo.ops.web.problems import Problem, problem_of
 from smartgo.ops.web.request import OpsRequest
 from smartgo.ops.web.requestvalues import QuerySchema, read_body, read_path
 from smartgo.ops.web.routes import BODY_LIMIT, LinesAnswer, Raw, RestRoute, RouteCall, StreamAnswer, routes_of

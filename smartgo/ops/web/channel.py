@@ -15,7 +15,7 @@ from typing import Any, Final, Protocol, cast
 from twisted.python.failure import Failure
 from twisted.web.server import Request
 
-from smartgo.ops.web.problems import Problem, as_response
+from smartgo.ops.problems import Problem, as_response
 from smartgo.ops.web.request import SECURITY_HEADERS, OpsRequest, split_target
 from smartgo.ops.web.routes import BODIES, BODY_LIMIT
 from smartgo.ops.web.twistedhttp import ChannelAdapter

@@ -17,9 +17,9 @@ from smartgo.net.limits import NEVER
 from smartgo.net.link import Link
 from smartgo.net.session import ISession, NullSession
 from smartgo.net.sweeper import Sweeper
+from smartgo.ops.problems import Problem, as_response
 from smartgo.ops.web.channel import Channel, Site
 from smartgo.ops.web.linktransport import LinkTransport
-from smartgo.ops.web.problems import Problem, as_response
 
 REQUEST_SECONDS: Final = 30.0
 FIRST_SECONDS: Final = 10.0

@@ -24,9 +24,9 @@ from twisted.internet.interfaces import IDelayedCall
 from twisted.logger import Logger
 
 from smartgo.env.interfaces import IEnvironment
+from smartgo.ops.problems import Problem, problem_of
 from smartgo.ops.security.principals import ADMIN, Principal
 from smartgo.ops.web.pagination import ListQuery, Page, cut, page_of
-from smartgo.ops.web.problems import Problem, problem_of
 from smartgo.ops.web.routes import READ, RouteCall, route
 
 RUNNING: Final = 8

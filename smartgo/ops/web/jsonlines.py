@@ -12,8 +12,8 @@ from twisted.logger import Logger
 from zope.interface import implementer
 
 from smartgo.env.interfaces import IClock
+from smartgo.ops.problems import Problem, problem_of
 from smartgo.ops.web.openapi import LINES
-from smartgo.ops.web.problems import Problem, problem_of
 from smartgo.ops.web.request import OpsRequest
 from smartgo.ops.web.stalltimer import StallTimer
 

@@ -14,7 +14,7 @@ from typing import Any, Final
 
 import msgspec
 
-from smartgo.ops.web.problems import TITLES, ProblemBody
+from smartgo.ops.problems import TITLES, ProblemBody
 from smartgo.ops.web.routes import LinesAnswer, Raw, RestRoute, StreamAnswer
 
 PREFIX: Final = "/api/v1"

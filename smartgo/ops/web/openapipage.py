@@ -6,18 +6,16 @@ import html
 from collections.abc import Mapping
 from typing import Any, Final
 
-from smartgo.ops.console.files import TYPES, icon
 from smartgo.ops.web.routes import Raw
 
 _CACHE: Final = {"Cache-Control": "no-cache"}  # ask each time, by ETag
 
 
 def docs_pages(document: Mapping[str, Any]) -> dict[str, Raw]:
-    """Return the API's page, made of its OpenAPI document, and what goes with it. Blocking."""
+    """Return the API's page, made of its OpenAPI document, and its style sheet. Its icon is C{/docs/icon.svg}."""
     return {
-        "/docs": Raw(_page(document).encode(), TYPES["html"], _CACHE),
-        "/docs/style.css": Raw(_STYLE.encode(), TYPES["css"], _CACHE),
-        "/docs/icon.svg": icon(),
+        "/docs": Raw(_page(document).encode(), "text/html; charset=utf-8", _CACHE),
+        "/docs/style.css": Raw(_STYLE.encode(), "text/css; charset=utf-8", _CACHE),
     }
 
 

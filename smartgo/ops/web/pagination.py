@@ -16,8 +16,8 @@ from typing import Annotated, Any, Final, Generic, TypeVar
 import msgspec
 from msgspec import Meta
 
+from smartgo.ops.problems import Problem
 from smartgo.ops.web.partial import Partial
-from smartgo.ops.web.problems import Problem
 
 MOST: Final = 200
 """Rows of a page."""

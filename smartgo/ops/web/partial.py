@@ -7,7 +7,7 @@ from typing import Final, cast
 import msgspec
 
 from smartgo.errors import PeerRefused
-from smartgo.ops.web.problems import Problem
+from smartgo.ops.problems import Problem
 
 _REASON_LIMIT: Final = 200  # characters
 

@@ -16,8 +16,8 @@ from twisted.python.failure import Failure
 from twisted.web.http import datetimeToString
 
 from smartgo.net.slowturns import SlowTurns
+from smartgo.ops.problems import TITLES, Problem
 from smartgo.ops.web.openapi import PREFIX
-from smartgo.ops.web.problems import TITLES, Problem
 from smartgo.ops.web.routes import BODIES
 from smartgo.ops.web.twistedhttp import RequestAdapter
 

@@ -8,7 +8,7 @@ from urllib.parse import parse_qsl
 
 import msgspec
 
-from smartgo.ops.web.problems import Problem
+from smartgo.ops.problems import Problem
 from smartgo.ops.web.request import OpsRequest
 
 _PARAMETER_LIMIT: Final = 64  # parameters of a query

@@ -166,7 +166,7 @@ def route(
     Declare a method of a resource to be a route.
 
     The method takes a L{RouteCall} and returns what C{answer} names, or a Deferred or coroutine of it; it raises
-    L{Problem<smartgo.ops.web.problems.Problem>} or any of C{smartgo.errors}.
+    L{Problem<smartgo.ops.problems.Problem>} or any of C{smartgo.errors}.
 
     @param method: GET, POST, PUT, PATCH or DELETE; GET changes nothing.
     @param path: below C{/api/v1}, such as C{/topics/{name}}.

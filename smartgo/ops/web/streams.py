@@ -11,8 +11,8 @@ from twisted.internet.interfaces import IDelayedCall, IPushProducer
 from zope.interface import Interface, implementer
 
 from smartgo.env.interfaces import IClock
+from smartgo.ops.problems import Problem
 from smartgo.ops.web.jsonlines import LineStream
-from smartgo.ops.web.problems import Problem
 from smartgo.ops.web.request import OpsRequest
 from smartgo.ops.web.stalltimer import StallTimer
 

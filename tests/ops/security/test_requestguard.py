@@ -6,12 +6,11 @@ from typing import Any
 
 from twisted.trial.unittest import SynchronousTestCase
 
+from smartgo.ops.problems import Problem
 from smartgo.ops.security.principals import ADMIN, LOCAL_READER, NOBODY, PUBLISH, READ, Principal
-from smartgo.ops.security.rates import Allowance
 from smartgo.ops.security.requestguard import GuardSettings, RequestCredentials, RequestGuard
 from smartgo.ops.security.sessions import SessionTable
 from smartgo.ops.security.tokens import TokenTable
-from smartgo.ops.web.problems import Problem
 from smartgo.tablefile import TableFile
 from tests.fakes import FakeEnvironment
 from tests.ops.front import HOST, Answer, Front
@@ -207,11 +206,3 @@ class GuardTests(SynchronousTestCase):
         plain = {"Host": "10.0.0.1", "Origin": "http://10.0.0.1"}
         credentials = self.credentials(secure=True, local=("10.0.0.1", 443), headers=plain)
         self.assertEqual(self.assertRaises(Problem, guard.check_place, credentials).code, "origin-not-allowed")
-
-    def test_bounded(self) -> None:
-        """Addresses are forgotten, the longest unseen first, so that memory does not grow."""
-        allowance = Allowance(self.env.clock.seconds, 1.0, 1.0)
-        for number in range(5000):
-            allowance.take(str(number))
-        self.assertEqual(allowance.wait("0"), 0)
-        self.assertGreater(allowance.wait("4999"), 0)

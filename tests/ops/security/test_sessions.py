@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+from smartgo.ops.problems import Problem
 from smartgo.ops.security.principals import ADMIN, READ
 from smartgo.ops.security.sessions import SESSION_SECONDS, SessionTable
-from smartgo.ops.web.problems import Problem
 from smartgo.ops.web.routes import route
 from tests.ops.security.case import ORIGIN, TOPIC, SecurityCase
 

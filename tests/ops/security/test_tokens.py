@@ -7,11 +7,11 @@ import hashlib
 
 from smartgo.config.settings import OpsConfig
 from smartgo.errors import SettingError
+from smartgo.net.tokenbuckets import TokenBuckets
+from smartgo.ops.problems import Problem
 from smartgo.ops.security.principals import ADMIN, PUBLISH, READ
-from smartgo.ops.security.rates import Allowance
 from smartgo.ops.security.tokens import MOST, TokenTable, parse_configured
 from smartgo.ops.service import check_place
-from smartgo.ops.web.problems import Problem
 from smartgo.tablefile import TableFile
 from tests.fakes import FakeEnvironment
 from tests.ops.security.case import TOPIC, SecurityCase
@@ -76,7 +76,7 @@ class TokenTests(SecurityCase):
         secret = self.token("boss", ADMIN)
         cookie = self.front.ask("POST", "/session", {"token": secret}).headers["set-cookie"].partition(";")[0]
         guard = self.front.ops._guard
-        self.patch(guard, "_requests", Allowance(self.front.env.clock.seconds, 1.0, 2.0))
+        self.patch(guard, "_requests", TokenBuckets(1.0, 2.0))
         statuses = [self.front.ask("GET", "/health").status for _ in range(3)]
         self.assertEqual(statuses, [200, 200, 429])
         self.assertEqual(self.front.ask("GET", "/metrics", token=secret).status, 200)

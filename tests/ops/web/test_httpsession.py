@@ -20,8 +20,8 @@ from smartgo.net.link import Link
 from smartgo.net.memorybudget import Kind, MemoryBudget
 from smartgo.net.session import ISession
 from smartgo.net.sweeper import Sweeper
+from smartgo.ops.problems import Problem
 from smartgo.ops.web.httpsession import REQUEST_SECONDS
-from smartgo.ops.web.problems import Problem
 from smartgo.ops.web.request import OpsRequest
 from smartgo.ops.web.routes import PUBLISH_LIMIT
 from smartgo.ops.web.site import HttpLimits, HttpSite

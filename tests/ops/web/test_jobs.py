@@ -8,9 +8,9 @@ from twisted.internet.defer import Deferred
 from twisted.trial.unittest import SynchronousTestCase
 
 from smartgo.errors import PeerRefused
+from smartgo.ops.problems import Problem
 from smartgo.ops.security.principals import ADMIN, READ, Principal
 from smartgo.ops.web.jobs import KEPT, KEPT_SECONDS, ROWS, ROWS_KEPT, RUNNING, SECONDS, SHARE, JobTable, RestJob
-from smartgo.ops.web.problems import Problem
 from tests.fakes import FakeEnvironment
 from tests.ops.front import Front
 

@@ -6,7 +6,7 @@ import msgspec
 from twisted.trial.unittest import SynchronousTestCase
 
 from smartgo.errors import CallTimedOut, NotConnected, PeerRefused, TopicNotExist
-from smartgo.ops.web.problems import problem_of
+from smartgo.ops.problems import problem_of
 
 
 class ProblemTests(SynchronousTestCase):
