@@ -67,7 +67,7 @@ setup(
         "zope.interface>=6.4",
         "zstandard>=0.22",
     ],
-    extras_require={"spark": SPARK, "speed": ["numpy"]},
+    extras_require={"export": ["pyarrow>=18"], "spark": SPARK, "speed": ["numpy"]},
     entry_points={"console_scripts": ["smartgo = smartgo.cli.main:main", "smartgo-spark = smartgo.spark.job:main"]},
     zip_safe=False,
 )

@@ -109,6 +109,10 @@ COMMANDS = {
     "store verify": "/golden",
     "store dump": "/golden --topic Order",
     "store hexdump": "/golden record 0",
+    "store repair": "/golden --dry-run",
+    "store export": "/golden jsonl --file /exported",
+    "store diff": "/golden /golden",
+    "store retention": "/golden --dry-run",
 }
 """All commands with what they need, but for those that run a node or print a script."""
 

@@ -11,7 +11,7 @@ import click
 from smartgo.cli.support.output import OUTPUT
 from smartgo.cli.support.running import CommandError
 from smartgo.cli.support.session import do
-from smartgo.cli.support.storefiles import CONFIG, SET, checked, print_check, store_sizes
+from smartgo.cli.support.storefiles import CONFIG, SET, checked, directory_settings, print_check
 from smartgo.cli.support.texts import examples
 from smartgo.env.interfaces import IEnvironment
 
@@ -38,7 +38,7 @@ def check(directory: str, path: str | None, flags: Mapping[str, str], output: st
 
     async def work(env: IEnvironment) -> None:
         root = os.path.abspath(directory)
-        summary = (await checked(env, root, store_sizes(env, root, path, flags))).summary
+        summary = (await checked(env, root, directory_settings(env, root, path, flags))).summary
         print_check(summary, output)
         if summary.damaged:
             raise CommandError(f"{root} is damaged", DAMAGED)

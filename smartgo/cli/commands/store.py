@@ -8,7 +8,10 @@ from typing import Final
 
 import click
 
+from smartgo.cli.commands.storeexport import diff, export
 from smartgo.cli.commands.storereading import dump, hexdump
+from smartgo.cli.commands.storerepair import repair
+from smartgo.cli.commands.tidy import print_tidy, tidy_row
 from smartgo.cli.support.output import (
     OUTPUT,
     TEXT,
@@ -21,10 +24,13 @@ from smartgo.cli.support.output import (
 )
 from smartgo.cli.support.running import FAILED, CommandError
 from smartgo.cli.support.session import do
-from smartgo.cli.support.storefiles import CONFIG, SET, Reading, checked, print_check, say_in_use, store_sizes
+from smartgo.cli.support.storefiles import CONFIG, SET, Reading, checked, directory_settings, print_check, say_in_use
 from smartgo.cli.support.texts import examples
 from smartgo.env.interfaces import IEnvironment
+from smartgo.schema.bodies import ExpiringFile, RetentionReport
 from smartgo.store.offline.listing import StoreListing, list_store
+from smartgo.store.offline.retentionplan import plan_retention
+from smartgo.store.retention import RetentionPlan
 
 _SHOWN: Final = 20  # rows of a table for people
 
@@ -57,7 +63,7 @@ def ls(directory: str, everything: bool, path: str | None, flags: Mapping[str, s
 
     async def work(env: IEnvironment) -> None:
         root = os.path.abspath(directory)
-        reading = Reading(env, root, store_sizes(env, root, path, flags))
+        reading = Reading(env, root, directory_settings(env, root, path, flags))
         store = await reading.open()
         listing = await reading.run(lambda: list_store(store))
         if output != TEXT:
@@ -141,9 +147,9 @@ def verify(directory: str, path: str | None, flags: Mapping[str, str], output: s
 
     async def work(env: IEnvironment) -> None:
         root = os.path.abspath(directory)
-        sizes = store_sizes(env, root, path, flags)
+        settings = directory_settings(env, root, path, flags)
         say_in_use(env, root)
-        summary = (await checked(env, root, sizes)).summary
+        summary = (await checked(env, root, settings)).summary
         print_check(summary, "json" if as_json else output)
         if summary.damaged:
             raise CommandError(f"{root} is damaged; see smartgo store repair --dry-run", FAILED)
@@ -151,5 +157,47 @@ def verify(directory: str, path: str | None, flags: Mapping[str, str], output: s
     do(work)
 
 
-for _command in (dump, hexdump):
+@store.command(
+    "retention",
+    epilog=examples(
+        "smartgo store retention ~/store --dry-run",
+        "smartgo store retention ~/store --dry-run --set fileReservedTime=24",
+    ),
+)
+@click.argument("directory", metavar="DIRECTORY")
+@click.option("--dry-run", is_flag=True, help="Required: a broker alone removes files.")
+@CONFIG
+@SET
+@OUTPUT
+def retention(directory: str, dry_run: bool, path: str | None, flags: Mapping[str, str], output: str) -> None:
+    """Show which log files of the store in DIRECTORY a broker with these settings would remove if it was asked to now,
+    and why. Nothing is removed: that is what a broker does by itself, or by "smartgo cluster tidy".
+    """
+    if not dry_run:
+        raise click.UsageError("--dry-run is required: a broker alone removes files (smartgo cluster tidy)")
+
+    async def work(env: IEnvironment) -> None:
+        root = os.path.abspath(directory)
+        reading = Reading(env, root, directory_settings(env, root, path, flags))
+        store = await reading.open()
+        plan = await reading.run(lambda: plan_retention(store, env.clock))
+        row = tidy_row(root, _report_of(plan), env.clock.wall_ms())
+        if output == TEXT:
+            print_tidy([row])
+        else:
+            print_value(output, plain(row))
+
+    do(work)
+
+
+def _report_of(plan: RetentionPlan) -> RetentionReport:
+    """Return a plan as brokers report theirs."""
+    files = [
+        ExpiringFile(os.path.basename(one.file.path), one.file.size, one.file.modified_ms, one.reason.value, one.words)
+        for one in plan.removals
+    ]
+    return RetentionReport(files, plan.kept)
+
+
+for _command in (dump, hexdump, repair, export, diff):
     store.add_command(_command)

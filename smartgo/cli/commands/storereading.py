@@ -23,7 +23,7 @@ from smartgo.cli.support.output import (
 )
 from smartgo.cli.support.running import USAGE, CommandError
 from smartgo.cli.support.session import do
-from smartgo.cli.support.storefiles import CONFIG, SET, Reading, filter_options, store_sizes
+from smartgo.cli.support.storefiles import CONFIG, SET, Reading, directory_settings, filter_options
 from smartgo.cli.support.texts import examples
 from smartgo.env.interfaces import IEnvironment
 from smartgo.store.offline.directory import OfflineStore
@@ -72,7 +72,7 @@ def dump(
 
     async def work(env: IEnvironment) -> None:
         root = os.path.abspath(directory)
-        reading = Reading(env, root, store_sizes(env, root, path, flags))
+        reading = Reading(env, root, directory_settings(env, root, path, flags))
         await reading.open()
         rows = islice(SOURCES[what](reading.store, wanted, reading.check_cancelled), count)
         printed = 0
@@ -161,7 +161,7 @@ def hexdump(
 
     async def work(env: IEnvironment) -> None:
         root = os.path.abspath(directory)
-        reading = Reading(env, root, store_sizes(env, root, path, flags))
+        reading = Reading(env, root, directory_settings(env, root, path, flags))
         await reading.open()
         dumps = await reading.run(lambda: _dumps(reading.store, what, place))
         if output != TEXT:

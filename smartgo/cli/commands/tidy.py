@@ -57,9 +57,9 @@ def tidy(cluster: ClusterOptions, brokers: tuple[str, ...], dry_run: bool, yes: 
     async def work(session: ClusterSession) -> None:
         admin = session.admin.brokers
         names = brokers or tuple(sorted((await admin.cluster()).broker_addr_table))
-        rows = [_row(name, await admin.retention(name), session.env.clock.wall_ms()) for name in names]
+        rows = [tidy_row(name, await admin.retention(name), session.env.clock.wall_ms()) for name in names]
         if output == TEXT:
-            _print(rows)
+            print_tidy(rows)
         else:
             print_rows(output, rows, {})
         asked = [row.broker for row in rows if row.files]
@@ -74,7 +74,8 @@ def tidy(cluster: ClusterOptions, brokers: tuple[str, ...], dry_run: bool, yes: 
     cluster.do(work)
 
 
-def _row(broker: str, report: RetentionReport, now_ms: int) -> TidyRow:
+def tidy_row(broker: str, report: RetentionReport, now_ms: int) -> TidyRow:
+    """Return what a broker reports as a row."""
     files = [
         TidyFile(
             file=one.name,
@@ -88,7 +89,8 @@ def _row(broker: str, report: RetentionReport, now_ms: int) -> TidyRow:
     return TidyRow(broker=broker, files=files, kept=report.kept)
 
 
-def _print(rows: list[TidyRow]) -> None:
+def print_tidy(rows: list[TidyRow]) -> None:
+    """Print for people which files would go, and why the next ones stay."""
     print_rows(
         TEXT,
         [(row.broker, file) for row in rows for file in row.files],

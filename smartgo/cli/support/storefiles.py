@@ -7,6 +7,7 @@ from functools import wraps
 from typing import Any, Final, Protocol, TypeVar
 
 import click
+import msgspec
 
 from smartgo.broker.settings.storesettings import store_settings
 from smartgo.cli.support.embedded import surroundings
@@ -16,11 +17,11 @@ from smartgo.cli.support.texts import moment_ms, read_pairs
 from smartgo.config.loading import BROKER, load
 from smartgo.env.interfaces import IEnvironment
 from smartgo.errors import SettingError, StoreError
-from smartgo.schema.index import Geometry
-from smartgo.store.offline.directory import OfflineStore, StoreSizes
+from smartgo.store.offline.directory import OfflineStore
 from smartgo.store.offline.findings import StoreCheckResult
 from smartgo.store.offline.rows import RecordFilter
 from smartgo.store.offline.storecheck import StoreCheck
+from smartgo.store.settings import StoreSettings
 
 T = TypeVar("T")
 _LANE: Final = "read"
@@ -35,7 +36,7 @@ CONFIG: Final = click.option(
     "--config",
     "path",
     metavar="FILE",
-    help="The broker's configuration file: file sizes, delay levels, the CommitLog directory.",
+    help="The broker's configuration file: file settings, delay levels, the CommitLog directory.",
 )
 SET: Final = click.option(
     "--set",
@@ -96,10 +97,10 @@ class Reading:
     @ivar cancelled: the work was interrupted.
     """
 
-    def __init__(self, env: IEnvironment, root: str, sizes: StoreSizes) -> None:
+    def __init__(self, env: IEnvironment, root: str, settings: StoreSettings) -> None:
         self._env = env
         self._root = root
-        self._sizes = sizes
+        self._settings = settings
         self._store: OfflineStore | None = None
         self.cancelled = False
 
@@ -117,7 +118,7 @@ class Reading:
         @raise StoreError: there is no store.
         """
         say_in_use(self._env, self._root)
-        self._store = await self.run(lambda: OfflineStore(self._env.files, self._root, self._sizes))
+        self._store = await self.run(lambda: OfflineStore(self._env.files, self._root, self._settings))
         return self._store
 
     async def run(self, function: Callable[[], T]) -> T:
@@ -135,7 +136,7 @@ class Reading:
             raise StoreError("interrupted")
 
 
-def store_sizes(env: IEnvironment, root: str, path: str | None, flags: Mapping[str, str]) -> StoreSizes:
+def directory_settings(env: IEnvironment, root: str, path: str | None, flags: Mapping[str, str]) -> StoreSettings:
     """
     Return the settings of the store in a directory, as a broker with this configuration would have them.
 
@@ -147,8 +148,9 @@ def store_sizes(env: IEnvironment, root: str, path: str | None, flags: Mapping[s
             data = env.files.read(path)
         except OSError as error:
             raise SettingError(f"{path}: {error.strerror or error}") from None
-    store = load(surroundings(env), BROKER, path or "", data, {"storePathRootDir": root, **flags}).store
-    return StoreSizes(store_settings(store), Geometry(store.max_hash_slot_num, store.max_index_num))
+    loaded = load(surroundings(env), BROKER, path or "", data, {"storePathRootDir": root, **flags})
+    replica = loaded.broker.broker_role == "SLAVE"
+    return msgspec.structs.replace(store_settings(loaded.store), replica=replica)
 
 
 async def in_thread(env: IEnvironment, work: Cancellable, function: Callable[[], T]) -> T:
@@ -160,10 +162,10 @@ async def in_thread(env: IEnvironment, work: Cancellable, function: Callable[[],
     return result
 
 
-async def checked(env: IEnvironment, root: str, sizes: StoreSizes) -> StoreCheck:
+async def checked(env: IEnvironment, root: str, settings: StoreSettings) -> StoreCheck:
     """Check the store in a directory, and show the progress; return the check that was done."""
     with ProgressLine(env.clock, "log") as progress:
-        check = StoreCheck(env.files, root, sizes, lambda what, done, total: progress.to(done, total, what))
+        check = StoreCheck(env.files, root, settings, lambda what, done, total: progress.to(done, total, what))
         await in_thread(env, check, check.run)
     return check
 

@@ -13,8 +13,6 @@ from collections import Counter
 from collections.abc import Iterable, Mapping
 from typing import Final
 
-import msgspec
-
 from smartgo.env.interfaces import IFiles
 from smartgo.errors import BadBody, StoreError
 from smartgo.schema import regions
@@ -44,18 +42,6 @@ _SLOTS_TO_ENTRIES: Final = 4
 """RocketMQ's defaults have so many entries a slot; who changes one setting usually changes both."""
 
 
-class StoreSizes(msgspec.Struct, frozen=True):
-    """
-    File sizes of a store, as settings say them.
-
-    @ivar settings: of the store; C{None} in its sizes takes what the files have.
-    @ivar geometry: of index files; C{None} tries RocketMQ's default, and what the files themselves tell.
-    """
-
-    settings: StoreSettings = StoreSettings()
-    geometry: Geometry | None = None
-
-
 class OfflineStore:
     """
     One store directory.
@@ -74,10 +60,11 @@ class OfflineStore:
     @ivar regions: regions of the log that are known to be damaged; C{regions_problem}: why they cannot be read.
     """
 
-    def __init__(self, files: IFiles, root: str, sizes: StoreSizes) -> None:
+    def __init__(self, files: IFiles, root: str, settings: StoreSettings) -> None:
         """
         Read what is in the directory; no file is opened for writing.
 
+        @param settings: of the store; where its file sizes are C{None} those of the files are taken.
         @raise StoreError: there is no directory, or no store in it.
         @raise OSError: as the system says.
         """
@@ -85,8 +72,7 @@ class OfflineStore:
             raise StoreError(f"{root} is not a directory")
         self.files = files
         self.root = root
-        self.settings = settings = sizes.settings
-        self._geometry = sizes.geometry
+        self.settings = settings
         self.log_directory = settings.commitlog_directory or posixpath.join(root, "commitlog")
         self.queue_directory = posixpath.join(root, "consumequeue")
         self.index_directory = posixpath.join(root, "index")
@@ -147,8 +133,8 @@ class OfflineStore:
         """Return how many slots and entries an index file has, C{None} if nothing tells."""
         size = self.files.size(path)
         ratio, rest = divmod(size - HEADER_SIZE, SLOT_SIZE + _SLOTS_TO_ENTRIES * ENTRY_SIZE)
-        for geometry in (self._geometry, Geometry()):
-            if geometry is not None and geometry.size == size:
+        for geometry in (self.settings.index_geometry, Geometry()):
+            if geometry.size == size:
                 return geometry
         guessed = Geometry(ratio, ratio * _SLOTS_TO_ENTRIES)
         return guessed if ratio > 0 and not rest and self._fits(path, guessed) else None

@@ -14,6 +14,8 @@ from smartgo.store.messagelookup import HEAD_LIMIT, head_stored_ms
 from smartgo.store.offline.directory import OfflineStore
 from smartgo.store.recovery.logscan import LogScan, record_after, written_end
 
+_NEVER: Final = 1 << 62
+_TORN: Final = "its properties are torn"
 _NOTHING: Final = "nothing was written here"
 
 
@@ -32,12 +34,14 @@ class LogDamage(NamedTuple):
 
     @ivar begin: physical offset of its first byte; C{end}: after its last.
     @ivar reason: what is wrong with its first bytes.
+    @ivar stored_ms: store timestamp of the record before it; 0 without one.
     """
 
     begin: int
     end: int
     kind: DamageKind
     reason: str
+    stored_ms: int = 0
 
 
 class LogWalk:
@@ -58,8 +62,10 @@ class LogWalk:
         self._store = store
         self._files = store.files
         self._check_cancelled = check_cancelled
-        self._stored_ms = 0
+        self._stored_ms = self._before_ms = 0  # of the last two records: one of them may be damaged
         self._begin = begin
+        # From there on no record has NUL in its properties, unless it is torn; see the recovery.
+        self._marked_from = _NEVER if store.own is None or store.settings.replica else store.own.marked_from
         self.position = store.begin
 
     def __iter__(self) -> Iterator[StoredMessage | LogDamage]:
@@ -69,7 +75,7 @@ class LogWalk:
                 self.position = run.end
                 continue
             if run.begin > self.position:
-                yield LogDamage(self.position, run.begin, DamageKind.MISSING, "the file is missing")
+                yield LogDamage(self.position, run.begin, DamageKind.MISSING, "the file is missing", self._stored_ms)
             first = run.find(self._begin)
             yield from self._walk(run, run.begin if first is None else first.base)
 
@@ -78,7 +84,7 @@ class LogWalk:
         while at < run.end:
             region = self._region(at)
             if region is not None:
-                yield LogDamage(region.offset, region.end, DamageKind.KNOWN, region.reason)
+                yield LogDamage(region.offset, region.end, DamageKind.KNOWN, region.reason, self._stored_ms)
                 at = self.position = region.end
                 continue
             scan = LogScan(self._files, run, at, self._check_cancelled)
@@ -87,7 +93,10 @@ class LogWalk:
                 if region is not None:
                     break
                 self.position = scan.position
-                self._stored_ms = message.stored_ms
+                if message.physical_offset >= self._marked_from and 0 in message.properties:
+                    yield LogDamage(message.physical_offset, scan.position, DamageKind.MIDDLE, _TORN, self._stored_ms)
+                    continue
+                self._before_ms, self._stored_ms = self._stored_ms, message.stored_ms
                 yield message
             else:
                 at = self.position = scan.position
@@ -125,16 +134,16 @@ class LogWalk:
         if following is None and known < run.end:
             following = known
         if following is not None and not self._is_left_over(run, following):
-            return LogDamage(at, min(following, known), DamageKind.MIDDLE, reason)
+            return LogDamage(at, min(following, known), DamageKind.MIDDLE, reason, self._stored_ms)
         if run is not self._store.runs[-1]:
-            return LogDamage(at, run.end, DamageKind.MIDDLE, reason)
+            return LogDamage(at, run.end, DamageKind.MIDDLE, reason, self._stored_ms)
         last = at
         for file in run.files:
             if file.end > at:
                 first = max(0, at - file.base)
                 written = written_end(self._files, file.path, first, file.size, self._check_cancelled)
                 last = file.base + written if written > first else last
-        return LogDamage(at, last, DamageKind.TAIL, reason)
+        return LogDamage(at, last, DamageKind.TAIL, reason, self._stored_ms)
 
     def _is_left_over(self, run: FileQueue, offset: int) -> bool:
         """
@@ -146,4 +155,4 @@ class LogWalk:
         if self._store.own is not None or file is None or file is not self._store.runs[-1].files[-1]:
             return False
         stored_ms = head_stored_ms(self._files.read_at(file.path, offset - file.base, HEAD_LIMIT))
-        return 0 < stored_ms < self._stored_ms
+        return 0 < stored_ms < min(self._stored_ms, self._before_ms)

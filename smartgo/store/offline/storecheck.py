@@ -16,14 +16,17 @@ from smartgo.schema.consumequeue import UNIT_SIZE
 from smartgo.schema.message import PREPARED, StoredMessage
 from smartgo.schema.properties import TAGS, find, tag_code
 from smartgo.schema.topics import LMQ_PREFIX, SCHEDULE_TOPIC
-from smartgo.store.offline.directory import OfflineStore, StoreSizes
+from smartgo.store.damagefill import is_fill
+from smartgo.store.offline.directory import OfflineStore
 from smartgo.store.offline.findings import DAMAGE, NOTE, REPAIR, StoreCheckResult, queue_name
 from smartgo.store.offline.indexcheck import IndexCheck
 from smartgo.store.offline.logwalk import DamageKind, LogDamage, LogWalk
+from smartgo.store.offline.offsetsteps import OffsetSteps
 from smartgo.store.offline.tablecheck import check_checkpoints, check_tables
 from smartgo.store.offline.units import RecordReader, UnitReader
 from smartgo.store.queues.file import QueueKey
 from smartgo.store.recovery.logscan import written_end
+from smartgo.store.settings import StoreSettings
 
 
 class StoreCheck:
@@ -40,7 +43,7 @@ class StoreCheck:
         self,
         files: IFiles,
         root: str,
-        sizes: StoreSizes,
+        settings: StoreSettings,
         told: Callable[[str, int, int], None] = lambda what, done, total: None,
     ) -> None:
         """
@@ -48,7 +51,7 @@ class StoreCheck:
         """
         self._files = files
         self._root = root
-        self._sizes = sizes
+        self._settings = settings
         self._told = told
         self.summary = StoreCheckResult(store=root)
         self.damaged_ranges: list[LogDamage] = []
@@ -58,10 +61,14 @@ class StoreCheck:
         self._matched: Counter[QueueKey] = Counter()  # units that lead to their records
         self._newest_ms = 0
 
+    def follow(self, told: Callable[[str, int, int], None]) -> None:
+        """Call C{told} often with the phase, how much is done, and the total."""
+        self._told = told
+
     def run(self) -> StoreCheckResult:
         """Check the store; return the result. @raise StoreError: the check was cancelled, or there is no store."""
         summary = self.summary
-        store = self._store = OfflineStore(self._files, self._root, self._sizes)
+        store = self._store = OfflineStore(self._files, self._root, self._settings)
         self._units = UnitReader(store, self._check_cancelled)
         self._reader = RecordReader(store)
         summary.clean = store.clean
@@ -103,6 +110,8 @@ class StoreCheck:
         summary.begin = summary.end = store.begin
         total = self._written_end() - store.begin
         self._told("log", 0, total)
+        steps = OffsetSteps()
+        replaced = 0
         walk = LogWalk(store, self._check_cancelled)
         for one in walk:
             if isinstance(one, LogDamage):
@@ -112,10 +121,28 @@ class StoreCheck:
             summary.records += 1
             if not summary.records & 0xFFF:
                 self._told("log", walk.position - store.begin, max(total, walk.position - store.begin))
+            replaced += is_fill(one)
             self._newest_ms = max(self._newest_ms, one.stored_ms)
-            self._look_up(one)
+            for message in steps.take(one) if self._has_unit(one) else ():
+                self._look_up(message)
         summary.end = max(summary.end, walk.position)
+        for message in steps.finish():
+            self._look_up(message)
+        self._find_misplaced(steps)
+        if replaced:
+            summary.find(NOTE, self._root, f"{replaced} of the records stand for damage that was repaired")
         self._told("log", summary.end - store.begin, summary.end - store.begin)
+
+    def _find_misplaced(self, steps: OffsetSteps) -> None:
+        """Enter the records whose queue offset is damaged as damaged ranges."""
+        for message in steps.misplaced:
+            begin, end = message.physical_offset, message.physical_offset + message.size
+            reason = f"its queue offset {message.queue_offset} is out of step"
+            self.damaged_ranges.append(LogDamage(begin, end, DamageKind.MIDDLE, reason, message.stored_ms))
+            key = (message.topic, message.queue_id)
+            self.wrong_queues.add(key)
+            self.summary.find(DAMAGE, self._store.place(begin), f"the record of {queue_name(key)}: {reason}")
+        self.damaged_ranges.sort(key=lambda one: one.begin)
 
     def _written_end(self) -> int:
         """Return the physical offset where the written part of the log ends, by the last file that holds data."""
@@ -150,11 +177,13 @@ class StoreCheck:
 
     # -- queues ------------------------------------------------------------------------------------------------
 
+    def _has_unit(self, message: StoredMessage) -> bool:
+        """Tell whether a record belongs into a queue."""
+        return not message.sys_flag & PREPARED and message.physical_offset >= self._store.deleted.get(message.topic, 0)
+
     def _look_up(self, message: StoredMessage) -> None:
         """Compare a record with its unit."""
         store = self._store
-        if message.sys_flag & PREPARED or message.physical_offset < store.deleted.get(message.topic, 0):
-            return
         key = (message.topic, message.queue_id)
         bases = store.queues.get(key)
         if bases is None:

@@ -89,3 +89,21 @@ class RecordReader:
                 window = self._store.files.read_at(file.path, offset - file.base, size)
             self._window = offset, window
         return window[at : at + size] if size > 0 else b""
+
+
+def used_end(store: OfflineStore, key: QueueKey, units: UnitReader, records: RecordReader) -> int:
+    """Return the logical offset after a queue's last unit that was made for a message, whether or not that is left."""
+    bases = store.queues[key]
+    number = (bases[-1] + store.queue_file_size) // UNIT_SIZE - 1
+    while number >= bases[0] // UNIT_SIZE:
+        unit = units.unit(key, number)
+        if unit is not None and unit.size > 0 and 0 <= unit.commitlog_offset < store.log_end and not unit.is_filler:
+            message = records.record(unit.commitlog_offset)
+            if message is not None and (message.topic, message.queue_id, message.queue_offset) == (*key, number):
+                return number + 1
+            before = units.unit(key, number - 1) if number else None
+            in_order = before is None or 0 <= before.commitlog_offset < unit.commitlog_offset
+            if message is None and in_order and (before is None or before.size > 0):
+                return number + 1  # its record was removed, or is damaged
+        number -= 1
+    return 0

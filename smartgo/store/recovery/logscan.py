@@ -6,9 +6,10 @@ from collections.abc import Callable, Iterator
 from typing import Final, NamedTuple
 
 from smartgo.env.interfaces import IFiles
-from smartgo.schema.message import StoredMessage
+from smartgo.schema.message import ROLLBACK, StoredMessage
 from smartgo.schema.record import BLANK_SIZE, MESSAGE_MAGICS, SIZE_LIMIT, start_struct
 from smartgo.schema.recordscan import Scan, Stop, find_record
+from smartgo.store.damagefill import is_fill
 from smartgo.store.filequeue import FileQueue
 
 _CHUNK: Final = 4 << 20
@@ -34,7 +35,7 @@ class LogScan:
 
     @ivar position: after the last record given out, or after damage that was passed over; behind a blank where the
         next file begins.
-    @ivar passed: bytes of damage that were passed over.
+    @ivar passed: bytes of damage that were passed over, and of records that stand for repaired damage.
     @ivar stop: what ended it: C{EMPTY}, C{BAD}, or C{END} where there is no further file.
     @ivar reason: for C{BAD}, which check failed.
     """
@@ -84,6 +85,8 @@ class LogScan:
             scan = Scan(data, 0, begin)
             for message in scan:
                 self.position = begin + scan.end
+                if message.sys_flag & ROLLBACK == ROLLBACK and is_fill(message):
+                    self.passed += message.size
                 yield message
             if scan.stop is Stop.BLANK and start_struct.unpack_from(data, scan.end)[0] == file.end - self.position:
                 self.position = file.end

@@ -9,8 +9,9 @@ import struct
 from twisted.trial.unittest import SynchronousTestCase
 
 from smartgo.schema.regions import Region, encode
-from smartgo.store.offline.directory import OfflineStore, StoreSizes
+from smartgo.store.offline.directory import OfflineStore
 from smartgo.store.offline.logwalk import DamageKind, LogDamage, LogWalk
+from smartgo.store.settings import StoreSettings
 from tests.fakes import FakeEnvironment
 from tests.golden_store import LOG_SIZE, read
 
@@ -30,7 +31,7 @@ class LogWalkTests(SynchronousTestCase):
 
     def walk(self, begin: int = 0) -> tuple[list[int], list[LogDamage], int]:
         """The offsets of the records, the damage, and where the log ends."""
-        walk = LogWalk(OfflineStore(self.files, ROOT, StoreSizes()), begin=begin)
+        walk = LogWalk(OfflineStore(self.files, ROOT, StoreSettings()), begin=begin)
         found = list(walk)
         damage = [one for one in found if isinstance(one, LogDamage)]
         return [one.physical_offset for one in found if not isinstance(one, LogDamage)], damage, walk.position
@@ -101,12 +102,13 @@ class LogWalkTests(SynchronousTestCase):
         self.assertEqual((damage[0].begin, damage[0].end), (lost[0], LOG_SIZE))
 
     def test_left_over(self) -> None:
-        """A valid record behind the end that is older than the last one is left over from a log that was cut."""
+        """A valid record behind the end that is older than the last two is left over from a log that was cut."""
         last, size = self.offsets[-1], self.sizes[-1]
         raw = bytearray(self.files.read_at(self.path(LOG_SIZE), last - LOG_SIZE, size))
         at = last + size + 64
         struct.pack_into(">q", raw, 28, at)
-        struct.pack_into(">q", raw, 56, struct.unpack_from(">q", raw, 56)[0] - 1)
+        before_ms = read("store-a").manifest["messages"][-2]["storeTimestamp"]
+        struct.pack_into(">q", raw, 56, before_ms - 1)
         self.overwrite(at, bytes(raw))
         found, (damage,), end = self.walk()
         self.assertEqual((found, damage.kind, end), (self.offsets, DamageKind.TAIL, last + size))
