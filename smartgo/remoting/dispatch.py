@@ -19,9 +19,12 @@ from zope.interface import implementer
 from smartgo.errors import BadHeader, CodeNotSupported, FramingError, RequestRefused, ServiceNotAvailable, SystemBusy
 from smartgo.remoting.buglog import BugLog
 from smartgo.remoting.interfaces import Answer, IDispatchedPeer, IOutstanding, IPeer, IRequestHook, IRequestProcessor
-from smartgo.remoting.processor import Processor
+from smartgo.remoting.processor import Processor, RequestHook
 from smartgo.schema.command import ONE_WAY, RESPONSE, Command, decode, encode
 from smartgo.schema.headertemplates import HeaderTemplateCache
+
+Before = Callable[[IPeer, Command], "Deferred[None] | None"]
+After = Callable[[IPeer, Command, Answer], None]
 
 REJECTED: Final = "[REJECTREQUEST]system busy, start flow control for a while"
 _LATER: Final = 512  # bytes that a request whose answer is outstanding takes beside its frame
@@ -53,14 +56,14 @@ class _Family:
 
     def __init__(self, processor: IRequestProcessor) -> None:
         self.process: Callable[[IPeer, Command], Answer | Deferred[Answer]] = processor.process
-        self.refuses: Callable[[], bool] | None = _overridden(processor, "refuses")
-        self.run_ended: Callable[[], None] | None = _overridden(processor, "run_ended")
+        self.refuses: Callable[[], bool] | None = _overridden(processor, Processor, "refuses")
+        self.run_ended: Callable[[], None] | None = _overridden(processor, Processor, "run_ended")
 
 
-def _overridden(processor: IRequestProcessor, name: str) -> Any:
-    """Return a method of a processor; C{None} where it is the one of L{Processor}, which does nothing."""
-    inherits = getattr(type(processor), name, None) is getattr(Processor, name)
-    return None if inherits else getattr(processor, name)
+def _overridden(one: object, base: type, name: str) -> Any:
+    """Return a method of a processor or hook; C{None} where it is the one of its base, which does nothing."""
+    inherits = getattr(type(one), name, None) is getattr(base, name)
+    return None if inherits else getattr(one, name)
 
 
 class Dispatcher:
@@ -79,7 +82,8 @@ class Dispatcher:
     ) -> None:
         """
         @param processors: who answers; no two of them the same code.
-        @param hooks: see every request before and every answer after it, in this order.
+        @param hooks: see every request before and every answer after it, in this order; what a hook inherits from
+            L{RequestHook} is not called.
         @param without: codes not answered here although a processor could (the fast port and PULL_MESSAGE).
         @param bugs: numbers the bugs; dispatchers of one process share it so that numbers are unique.
         @raise ValueError: two processors claim a code.
@@ -93,7 +97,11 @@ class Dispatcher:
                 self._families[code] = family
         for code in without:
             self._families.pop(code, None)
-        self._hooks = tuple(hooks)
+        hooks = tuple(hooks)
+        found = [_overridden(hook, RequestHook, "before") for hook in hooks]
+        self._before: tuple[Before, ...] = tuple(one for one in found if one is not None)
+        found = [_overridden(hook, RequestHook, "after") for hook in hooks]
+        self._after: tuple[After, ...] = tuple(one for one in found if one is not None)
         self._bugs = BugLog() if bugs is None else bugs
         self._templates = HeaderTemplateCache()
 
@@ -118,7 +126,7 @@ class Dispatcher:
             it were answered.
         """
         find = self._families.get
-        hooks = self._hooks
+        before, after = self._before, self._after
         link = peer.link
         append = link.out.append
         room = link.room
@@ -145,7 +153,7 @@ class Dispatcher:
                 continue
             try:
                 family = find(request.code)
-                if hooks and (passing := self._before(peer, request)) is not None:
+                if before and (passing := self._ask_before(peer, request)) is not None:
                     answer = self._process_after(passing, peer, request, family)
                 elif family is None:
                     raise CodeNotSupported(request.code)
@@ -160,7 +168,7 @@ class Dispatcher:
                 answer = request.answer(refusal.code, str(refusal))
             except Exception:
                 answer = request.answer(1, self._bugs.remark(Failure()))
-            if type(answer) is bytes and not hooks and not request.flag & ONE_WAY:
+            if type(answer) is bytes and not after and not request.flag & ONE_WAY:
                 append(answer)
                 room -= len(answer)
             elif isinstance(answer, Deferred):
@@ -181,9 +189,9 @@ class Dispatcher:
 
     def _reply(self, peer: IDispatchedPeer, request: Command, answer: Answer) -> int:
         """Put an answer of any kind into C{peer}; return how many bytes that was."""
-        for hook in self._hooks:
+        for after in self._after:
             try:
-                hook.after(peer, request, answer)
+                after(peer, request, answer)
             except Exception:
                 self._bugs.remark(Failure())
         if answer is None or request.flag & ONE_WAY:
@@ -208,13 +216,12 @@ class Dispatcher:
         request.encoding = error.encoding
         return peer.link.put(encode(request.answer(error.code, str(error))))
 
-    def _before(self, peer: IDispatchedPeer, request: Command) -> Deferred[None] | None:
+    def _ask_before(self, peer: IDispatchedPeer, request: Command) -> Deferred[None] | None:
         """Ask the hooks; a Deferred where one of them needs time."""
-        hooks = self._hooks
-        for index, hook in enumerate(hooks):
-            waiting = hook.before(peer, request)
+        for index, before in enumerate(self._before):
+            waiting = before(peer, request)
             if waiting is not None:
-                return Deferred.fromCoroutine(_all_pass(waiting, hooks[index + 1 :], peer, request))
+                return Deferred.fromCoroutine(_all_pass(waiting, self._before[index + 1 :], peer, request))
         return None
 
     def _process_after(
@@ -249,10 +256,10 @@ class Dispatcher:
         return request.answer(1, self._bugs.remark(failure))
 
 
-async def _all_pass(waiting: Deferred[None], rest: Sequence[IRequestHook], peer: IPeer, request: Command) -> None:
+async def _all_pass(waiting: Deferred[None], rest: Sequence[Before], peer: IPeer, request: Command) -> None:
     await waiting
-    for hook in rest:
-        passing = hook.before(peer, request)
+    for before in rest:
+        passing = before(peer, request)
         if passing is not None:
             await passing
 

@@ -1,6 +1,11 @@
-"""The common base of request processors."""
+"""The common bases of request processors and of hooks."""
 
 from __future__ import annotations
+
+from twisted.internet.defer import Deferred
+
+from smartgo.remoting.interfaces import Answer, IPeer
+from smartgo.schema.command import Command
 
 
 class Processor:
@@ -15,3 +20,17 @@ class Processor:
 
     def run_ended(self) -> None:
         """Do nothing after a run."""
+
+
+class RequestHook:
+    """
+    The quiet half of an L{IRequestHook<smartgo.remoting.interfaces.IRequestHook>}: lets every request pass, and looks
+    at no answer. Hooks that do override that; what is not overridden is never called, and costs nothing.
+    """
+
+    def before(self, peer: IPeer, request: Command) -> Deferred[None] | None:
+        """Let a request pass."""
+        return None
+
+    def after(self, peer: IPeer, request: Command, answer: Answer) -> None:
+        """Do nothing with an answer."""

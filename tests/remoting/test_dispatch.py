@@ -16,7 +16,7 @@ from smartgo.remoting import dispatch
 from smartgo.remoting.buglog import BugLog
 from smartgo.remoting.dispatch import NOTHING, Dispatcher, LongPoll
 from smartgo.remoting.interfaces import IConnectionListener, IPeer, IRequestHook, IRequestProcessor
-from smartgo.remoting.processor import Processor
+from smartgo.remoting.processor import Processor, RequestHook
 from smartgo.schema.command import Command, encode
 from tests.remoting.doubles import ECHO, LATE, OTHER, Accepted, Doing, Hearing, Lates, echo, request
 
@@ -37,6 +37,52 @@ class Hook:
     def after(self, peer: Any, request: Command, answer: Any) -> None:
         """Remember."""
         self.answers.append(answer)
+
+
+class HalfHookTests(SynchronousTestCase):
+    """Hooks that override one of the two calls."""
+
+    def test_before_alone(self) -> None:
+        """A hook that looks at requests alone is shown no answer: these leave as without hooks."""
+        seen: list[int] = []
+
+        @implementer(IRequestHook)
+        class Guard(RequestHook):
+            def before(self, peer: Any, request: Command) -> None:
+                seen.append(request.opaque)
+
+        self.patch(RequestHook, "after", None)
+        accepted = Accepted([Doing(ECHO, lambda _, asked: encode(asked.answer(body=asked.body)))], [Guard()])
+        self.patch(accepted.dispatcher, "_reply", None)
+        accepted.hear(request(ECHO, 1, b"x"), request(ECHO, 3, b"y"))
+        self.assertEqual([(a.opaque, a.body) for a in accepted.answers()], [(1, b"x"), (3, b"y")])
+        self.assertEqual(seen, [1, 3])
+
+    def test_refused_before(self) -> None:
+        """What such a hook refuses is answered with its code."""
+
+        @implementer(IRequestHook)
+        class Guard(RequestHook):
+            def before(self, peer: Any, request: Command) -> None:
+                raise NoPermission("not you")
+
+        accepted = Accepted([echo()], [Guard()])
+        accepted.hear(request(ECHO, 2))
+        self.assertEqual([(a.opaque, a.code) for a in accepted.answers()], [(2, NoPermission.code)])
+
+    def test_after_alone(self) -> None:
+        """A hook that looks at answers alone is shown each of them, and is not asked before."""
+        seen: list[int] = []
+
+        @implementer(IRequestHook)
+        class Log(RequestHook):
+            def after(self, peer: Any, request: Command, answer: Any) -> None:
+                seen.append(request.opaque)
+
+        self.patch(RequestHook, "before", None)
+        accepted = Accepted([echo()], [Log()])
+        accepted.hear(request(ECHO, 1), request(ECHO, 2))
+        self.assertEqual((seen, len(accepted.answers())), ([1, 2], 2))
 
 
 class TableTests(SynchronousTestCase):
