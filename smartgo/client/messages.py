@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from datetime import datetime
 from enum import Enum
 from typing import Final
 
@@ -45,6 +46,10 @@ class Message(msgspec.Struct, kw_only=True):
     @ivar keys: words by which the message can be searched for; without blanks. A C{str} is one key.
     @ivar delay_level: the delay before delivery: 1 for the broker's first level (1 s), 2 for its second (5 s), and so
         on; 0 for none.
+    @ivar delay: the delay before delivery in seconds, to the millisecond, for brokers of smartgo and RocketMQ 5; 0 for
+        none. At most one of C{delay}, C{deliver_at} and C{delay_level} may be given.
+    @ivar deliver_at: when to deliver it, as a C{datetime} with a time zone, for the same brokers; a time that is past
+        means at once.
     @ivar flag: a number for the application's use, int32.
     @ivar properties: names and values for the application's use.
     @ivar wait: whether the broker answers only when the message is as durable as its settings ask: flushed, replicated.
@@ -55,6 +60,8 @@ class Message(msgspec.Struct, kw_only=True):
     tag: str = ""
     keys: Sequence[str] = ()
     delay_level: int = 0
+    delay: float = 0.0
+    deliver_at: datetime | None = None
     flag: int = 0
     properties: Mapping[str, str] = msgspec.field(default_factory=dict)
     wait: bool = True
@@ -78,6 +85,8 @@ class Message(msgspec.Struct, kw_only=True):
             _check_kinds(self)  # subclasses of these types are fine, too
         if self.keys != ():
             _check_words("keys", self.keys)
+        if self.deliver_at is not None or type(self.delay) is not float:
+            _check_times(self)
         if type(self.properties) is not dict and not isinstance(self.properties, Mapping):
             raise MessageTypeWrong(f"the properties of a message must be a mapping, not {_named(self.properties)}")
         for pair in self.properties.items():
@@ -95,12 +104,21 @@ class Message(msgspec.Struct, kw_only=True):
             raise MessageIllegal("the body is empty")
         if len(self.body) > BODY_LIMIT:
             raise MessageIllegal(f"body of {len(self.body)} B exceeds the limit of {BODY_LIMIT} B")
+        if self.is_delayed and (
+            self.delay < 0 or (self.delay > 0) + (self.deliver_at is not None) + bool(self.delay_level) > 1
+        ):
+            raise MessageIllegal("a message has one of delay, deliver_at and delay_level, and no delay below 0")
         for name in self.properties:
             if not name or name in _OURS:
                 raise MessageIllegal(f"property {name!r} is reserved and cannot be set")
         for key in self.keys:
             if not key or " " in key:
                 raise MessageIllegal(f"key {key!r} is empty or contains a space")
+
+    @property
+    def is_delayed(self) -> bool:
+        """True for a message that is to be delivered later."""
+        return bool(self.delay_level or self.delay) or self.deliver_at is not None
 
     def all_properties(self) -> dict[str, str]:
         """Return the application's properties, and those that carry tag, keys, delay level and C{wait}."""
@@ -111,6 +129,10 @@ class Message(msgspec.Struct, kw_only=True):
             found[properties.KEYS] = " ".join(self.keys)
         if self.delay_level:
             found[properties.DELAY] = str(self.delay_level)
+        if self.delay:
+            found[properties.TIMER_DELAY_MS] = str(round(self.delay * 1000))
+        if self.deliver_at is not None:
+            found[properties.TIMER_DELIVER_MS] = str(round(self.deliver_at.timestamp() * 1000))
         if not self.wait:
             found[properties.WAIT] = "false"
         return found
@@ -122,6 +144,17 @@ def _check_kinds(message: Message) -> None:
         value = getattr(message, name)
         if not isinstance(value, kind) or (kind is int and isinstance(value, bool)):
             raise MessageTypeWrong(f"the {name} of a message must be {kind.__name__}, not {_named(value, name)}")
+
+
+def _check_times(message: Message) -> None:
+    """@raise MessageTypeWrong: the delay is no number, or the time of delivery none of a time zone."""
+    delay, moment = message.delay, message.deliver_at
+    if not isinstance(delay, (int, float)) or isinstance(delay, bool):
+        raise MessageTypeWrong(f"the delay of a message is a number of seconds, not {_named(delay)}")
+    if moment is not None and (not isinstance(moment, datetime) or moment.tzinfo is None):
+        raise MessageTypeWrong(
+            f"the deliver_at of a message is a datetime with a time zone, not {moment!r}: as in datetime.now(UTC)"
+        )
 
 
 def _check_words(part: str, words: Sequence[object]) -> None:
@@ -182,7 +215,9 @@ class SendResult(msgspec.Struct, frozen=True):
     @ivar message_id: the unique id, which the client generates; the ids of a batch are joined by commas.
     @ivar offset_id: the broker's id, by which the message can be viewed; the ids of a batch are joined by commas.
     @ivar queue: the queue of the message.
-    @ivar queue_offset: its offset in that queue; of a batch the first one's.
+    @ivar queue_offset: its offset in that queue; of a batch the first one's. Of a message that is delivered later this
+        is the offset where it waits, not the one that it will have.
+    @ivar recall_handle: of a message with a delivery time: what recalls it (L{smartgo.Producer.recall}).
     """
 
     status: SendStatus
@@ -190,6 +225,7 @@ class SendResult(msgspec.Struct, frozen=True):
     offset_id: str
     queue: MessageQueue
     queue_offset: int
+    recall_handle: str | None = None
 
 
 class ReceivedMessage(msgspec.Struct, kw_only=True, eq=False):

@@ -167,6 +167,25 @@ class Producer:
             await self._sender.queues(message.topic)
         await self._sender.tell(prepared, queue)
 
+    def recall(self, handle: str, timeout: float | None = None) -> Deferred[str]:
+        """
+        Recall a message with a delivery time that was not delivered yet: the broker drops it when it is due.
+
+        The answer does not tell whether the broker has the message still. One that is due within milliseconds may be
+        delivered all the same.
+
+        @param handle: C{recall_handle} of the result of its send.
+        @param timeout: seconds; C{None} for the producer's.
+        @return: fires with the message's unique id.
+        @raise IllegalOperation: through the Deferred: it is no handle.
+        @raise PeerRefused: through the Deferred: the broker declined, as with code 604 where the time is past.
+        @raise CallFailed: through the Deferred: the broker did not answer in time.
+        """
+        return self._run(self._recall_message(handle, timeout))
+
+    async def _recall_message(self, handle: str, timeout: float | None) -> str:
+        return await self._sender.recall_message(handle, self._sender.deadline(timeout))
+
     def _run(self, work: Coroutine[Deferred[Any], Any, T]) -> Deferred[T]:
         return Deferred.fromCoroutine(self._checked(work))
 

@@ -24,8 +24,10 @@ from smartgo.client.client import Client
 from smartgo.client.consumer import PushConsumer
 from smartgo.health.snapshot import ClusterSnapshot
 from smartgo.node.ops import LocalNode
+from smartgo.schema.recallhandle import RecallHandle
 from tests.broker.fakecluster import REGISTRY
 from tests.cli.case import ROOT, ClusterCase, smartgo
+from tests.fakes import EPOCH_MS
 from tests.golden_store import read
 from tests.ops.front import Front
 
@@ -60,6 +62,7 @@ COMMANDS = {
     "msg tail": "Orders --from -1 --count 1",
     "msg export": "Orders",
     "msg resend": f"{ID} --topic Orders --yes",
+    "msg recall": RecallHandle("Orders", "broker-a", str(EPOCH_MS + 3_600_000), ID).format(),
     "msg push": f"{ID} --topic Orders --group audit --client {{client}} --yes",
     "dlq ls": "",
     "dlq show": "audit",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import zlib
+from datetime import UTC, datetime
 from enum import IntEnum
 from types import MappingProxyType
 from typing import Any
@@ -52,6 +53,36 @@ class SendingTests(SynchronousTestCase):
             (MessageIllegal, Message(topic="T", body=b"x", keys=["a b"])),
         ):
             self.assertRaises(error, message.check)
+
+    def test_times(self) -> None:
+        """A delay and a time of delivery travel as RocketMQ 5 has them, to the millisecond."""
+        moment = datetime(2030, 1, 1, 0, 0, 0, 1000, UTC)
+        for message, expected in (
+            (Message(topic="T", body=b"x", delay=1.2345), {"TIMER_DELAY_MS": "1234"}),
+            (Message(topic="T", body=b"x", delay=3), {"TIMER_DELAY_MS": "3000"}),
+            (Message(topic="T", body=b"x", deliver_at=moment), {"TIMER_DELIVER_MS": "1893456000001"}),
+        ):
+            message.check()
+            self.assertTrue(message.is_delayed)
+            self.assertEqual(message.all_properties(), expected)
+        self.assertFalse(Message(topic="T", body=b"x").is_delayed)
+
+    def test_bad_times(self) -> None:
+        """Two of delay, time and level, a delay below 0, and what is no number or has no time zone, are refused."""
+        moment = datetime(2030, 1, 1, tzinfo=UTC)
+        both: tuple[dict[str, Any], ...] = (
+            {"delay": 1.0, "delay_level": 1},
+            {"delay": 1.0, "deliver_at": moment},
+            {"deliver_at": moment, "delay_level": 1},
+            {"delay": -1.0},
+        )
+        for more in both:
+            self.assertRaises(MessageIllegal, Message(topic="T", body=b"x", **more).check)
+        bad: tuple[dict[str, Any], ...] = (
+            {"delay": "5"}, {"delay": True}, {"deliver_at": 5}, {"deliver_at": moment.replace(tzinfo=None)},
+        )  # fmt: skip
+        for one in bad:
+            self.assertRaises(MessageTypeWrong, Message, topic="T", body=b"x", **one)
 
     def test_text(self) -> None:
         """Properties are joined as the protocol has them; separators within them and excess are refused."""

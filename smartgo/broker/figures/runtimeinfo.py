@@ -68,6 +68,8 @@ class RuntimeInfo:
             "remainHowManyDataToFlush": size_text(end - self._store.flushed),
             **replication_info(self._replication.now(), end),
         }
+        if self._store.timers is not None:
+            info["timerCongestNum"] = str(self._store.timers.count)  # as RocketMQ 5 names it
         refusal = self._store.refusal
         if refusal is not None:
             # RocketMQ has nothing of this; a slave has it where it cannot copy.

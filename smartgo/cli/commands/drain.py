@@ -50,7 +50,7 @@ class RemainingWork(msgspec.Struct, frozen=True):
     The work that a broker still has at one moment.
 
     @ivar lags: lag by group, without the ignored groups.
-    @ivar delayed: delayed messages that are not due yet.
+    @ivar delayed: delayed and timed messages that are not due yet.
     @ivar ignored: lag of the ignored groups.
     @ivar end: the end of the broker's CommitLog, as text; it moves with each new message.
     """
@@ -79,7 +79,8 @@ async def look(session: ClusterSession, broker: str, ignored: Collection[str]) -
                 beside += lag
             elif group not in BUILT_IN:
                 lags[group] = lags.get(group, 0) + lag
-    delayed = 0
+    waiting = facts.get("timerCongestNum", "")
+    delayed = int(waiting) if waiting.isdecimal() else 0
     for name, text in facts.items():
         offset, _, end = text.partition(",")
         if name.startswith("scheduleMessageOffset_") and offset.isdecimal() and end.isdecimal():

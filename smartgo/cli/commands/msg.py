@@ -303,6 +303,24 @@ async def export_messages(
     return written
 
 
+@msg.command("recall", epilog=examples("smartgo msg recall djEgT3JkZXJzIGJyb2tlci1hIDE3MDAwMDAwMDAwMDAgMEE="))
+@click.argument("handle")
+@OUTPUT
+@cluster_options
+def recall_message(cluster: ClusterOptions, handle: str, output: str) -> None:
+    """Recall a message with a delivery time that was not delivered yet; its send printed HANDLE."""
+
+    async def work(session: ClusterSession) -> None:
+        producer = await producer_of(session, GROUP)
+        message_id = await producer.recall(handle)
+        if output != TEXT:
+            print_value(output, {"message_id": message_id, "recalled": True})
+        else:
+            click.echo(f"recalled {message_id}: it will not be delivered, unless it has been already")
+
+    cluster.do(work)
+
+
 @msg.command(
     "resend",
     epilog=examples(

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import base64
+import re
 import sys
 from collections import Counter
 from collections.abc import Mapping
+from datetime import UTC, datetime
 from typing import Final
 
 import click
@@ -29,6 +31,9 @@ from smartgo.schema.properties import RETRY_TOPIC
 
 GROUP: Final = "smartgo-cli"
 
+_DELAY: Final = re.compile("(?P<number>[0-9]{1,9}([.][0-9]{1,3})?)(?P<unit>ms|s|m|h|d)?")
+_UNITS: Final = {"ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0, "d": 86_400.0}
+_HIGHEST_LEVEL: Final = 100
 _AT_A_TIME: Final = 256  # sends that wait for their answers
 
 
@@ -39,6 +44,32 @@ def read_properties(context: click.Context, option: click.Parameter, texts: tupl
         if not value:
             raise click.BadParameter(f"{name!r} has no value: write NAME=VALUE", context, option)
     return found
+
+
+def read_delay(context: click.Context, option: click.Parameter, text: str) -> tuple[int, float]:
+    """
+    Parse a delay level, or a time with a unit; return the level, or 0, and the time in seconds, or 0.
+
+    @raise click.BadParameter: the text is neither.
+    """
+    found = _DELAY.fullmatch(text)
+    if found is None:
+        raise click.BadParameter(
+            f"{text!r} is not valid; use a level from 0 to 100, or a time such as 90s", context, option
+        )
+    if found["unit"]:
+        return 0, float(found["number"]) * _UNITS[found["unit"]]
+    level = float(found["number"])
+    if level > _HIGHEST_LEVEL or not level.is_integer():
+        raise click.BadParameter(f"{text} is no level from 0 to {_HIGHEST_LEVEL}; a time has a unit", context, option)
+    return int(level), 0.0
+
+
+def read_moment(context: click.Context, option: click.Parameter, text: str | None) -> datetime | None:
+    """Parse a time, C{None} for none. @raise click.BadParameter: the text is no time."""
+    if text is None:
+        return None
+    return datetime.fromtimestamp(moment_ms(text, context, option, "a date and time") / 1000, UTC)
 
 
 def read_beginning(context: click.Context, option: click.Parameter, text: str) -> tuple[ConsumeFromWhere, int | None]:
@@ -61,6 +92,7 @@ def read_beginning(context: click.Context, option: click.Parameter, text: str) -
         "smartgo send Greetings hello",
         "smartgo send Orders '{\"id\": 7}' --tag new --key order-7 --property region=north",
         "date | smartgo send Ticks -",
+        "smartgo send Reminders 'call back' --at 2030-12-31T09:00",
         "smartgo send Load x --count 100000",
     ),
 )
@@ -79,10 +111,17 @@ def read_beginning(context: click.Context, option: click.Parameter, text: str) -
 )
 @click.option(
     "--delay",
-    type=click.IntRange(0, 100),
-    default=0,
-    metavar="LEVEL",
-    help="Delay level: 1 is 1 s, 2 is 5 s, 3 is 10 s, 4 is 30 s ...; by default there are 18.",
+    callback=read_delay,
+    default="0",
+    metavar="LEVEL|TIME",
+    help="Delay before delivery: a time such as 90s, 10m, 2h or 3d, or a level: 1 is 1 s, 2 is 5 s, 3 is 10 s ...",
+)
+@click.option(
+    "--at",
+    "deliver_at",
+    callback=read_moment,
+    metavar="TIME",
+    help="Time of delivery, such as 2030-12-31T23:59; without a zone it is local.",
 )
 @click.option("-n", "--count", type=click.IntRange(1), default=1, show_default=True, help="Number of copies to send.")
 @OUTPUT
@@ -94,7 +133,8 @@ def send(
     tag: str,
     keys: tuple[str, ...],
     properties: dict[str, str],
-    delay: int,
+    delay: tuple[int, float],
+    deliver_at: datetime | None,
     count: int,
     output: str,
 ) -> None:
@@ -104,8 +144,16 @@ def send(
     broker's disk or at a slave; with --count the number of such messages is printed.
     """
     content = sys.stdin.buffer.read() if body == "-" else body.encode()
-    message = Message(topic=topic, body=content, tag=tag, keys=keys, properties=properties, delay_level=delay)
-
+    message = Message(
+        topic=topic,
+        body=content,
+        tag=tag,
+        keys=keys,
+        properties=properties,
+        delay_level=delay[0],
+        delay=delay[1],
+        deliver_at=deliver_at,
+    )
     _checked(message)
 
     async def work(session: ClusterSession) -> None:
@@ -122,6 +170,8 @@ def send(
                 f"sent {result.message_id} to queue {result.queue.queue_id} of {result.queue.broker_name}, "
                 f"offset {result.queue_offset} ({result.status.name})"
             )
+            if result.recall_handle is not None:
+                click.echo(f"it waits for its time; to recall it: smartgo msg recall {result.recall_handle}")
         else:
             rate = f"{count / max(seconds, 0.001):.0f} per second"
             click.echo(f"sent {count} messages in {seconds:.2f} s, {rate}{_not_ok(statuses)}")
@@ -171,6 +221,7 @@ def _not_ok(statuses: Mapping[str, int]) -> str:
 
 
 def _place(result: SendResult) -> dict[str, object]:
+    recall = {} if result.recall_handle is None else {"recall_handle": result.recall_handle}
     return {
         "status": result.status.name,
         "message_id": result.message_id,
@@ -179,6 +230,7 @@ def _place(result: SendResult) -> dict[str, object]:
         "broker": result.queue.broker_name,
         "queue": result.queue.queue_id,
         "offset": result.queue_offset,
+        **recall,
     }
 
 

@@ -29,7 +29,9 @@ from smartgo.schema.bodies import MessageQueue
 from smartgo.schema.codes import RequestCode, ResponseCode
 from smartgo.schema.command import Command
 from smartgo.schema.compression import COMPRESS_FROM, compress_body
+from smartgo.schema.headers.messagerecall import RecallRequest, RecallResponse
 from smartgo.schema.headers.send import SendRequestV2, SendResponse
+from smartgo.schema.recallhandle import RecallHandle
 from smartgo.schema.topics import RETRY_PREFIX, TEMPLATE_TOPIC, TOO_MANY_NEW
 
 RETRIED: Final = frozenset(
@@ -96,7 +98,7 @@ class Prepared:
             message.check()
             if message.topic != first.topic or message.wait != first.wait:
                 raise MessageIllegal("the messages of a batch must have the same topic and the same value of wait")
-            if message.delay_level or message.topic.startswith(RETRY_PREFIX):
+            if message.is_delayed or message.topic.startswith(RETRY_PREFIX):
                 raise MessageIllegal("a batch must not contain delayed messages or messages of a retry topic")
             found = message.all_properties()
             ids.append(found.setdefault(properties.UNIQ_KEY, client.unique_ids.next()))
@@ -245,7 +247,28 @@ class Sender:
         except BadHeader as error:
             raise CallFailed(f"the answer to a send cannot be read: {error}") from None
         stored = MessageQueue(queue.topic, queue.broker_name, header.queue_id)
-        return SendResult(status, prepared.unique_id, header.msg_id, stored, header.queue_offset)
+        return SendResult(status, prepared.unique_id, header.msg_id, stored, header.queue_offset, header.recall_handle)
+
+    async def recall_message(self, handle: str, deadline: float) -> str:
+        """
+        Ask the broker that has a timed message to drop it.
+
+        @return: the unique id of the message.
+        @raise IllegalOperation: it is no handle.
+        @raise PeerRefused: the broker declined.
+        @raise CallFailed: it did not answer.
+        """
+        parsed = RecallHandle.parse(handle)
+        await self._client.routes.find_for_sending(parsed.topic)  # the broker's address comes with the route
+        left = deadline - self._client.env.clock.seconds()
+        if left <= 0:
+            raise CallTimedOut(f"recall of a message of {parsed.topic}", self._timeout)
+        header = RecallRequest(topic=parsed.topic, recall_handle=handle, producer_group=self.group)
+        address = self._address(MessageQueue(parsed.topic, parsed.broker_name, 0))
+        answer = await self._client.remoting.ask(address, Command.request(RequestCode.RECALL_MESSAGE, header), left)
+        if answer.code != ResponseCode.SUCCESS:
+            raise PeerRefused(answer.code, answer.remark or "")
+        return answer.read(RecallResponse).msg_id
 
     async def tell(self, prepared: Prepared, queue: MessageQueue | None = None) -> None:
         """

@@ -27,6 +27,7 @@ from smartgo.broker.interfaces import IBroker, IBrokerService
 from smartgo.env.interfaces import IEnvironment
 from smartgo.ha.interfaces import SlaveState
 from smartgo.ops.figures.retentionmetrics import removals
+from smartgo.ops.figures.timermetrics import timer_metrics
 from smartgo.schema.codes import LANGUAGE_NAMES
 from smartgo.schema.topics import DLQ_PREFIX, RETRY_PREFIX, SCHEDULE_TOPIC, queue_ids
 
@@ -111,6 +112,8 @@ class OpenBrokerMetrics:
         yield from self._tables()
         yield from self._store()
         yield from self._replication()
+        if self._broker.timed is not None:
+            yield from timer_metrics(self._broker.timed, _NODE, self._node)
         yield self._gauge(
             "smartgo_metrics_dropped", "Topics, and pairs of group and topic, without series of their own.",
             self._dropped,
@@ -382,18 +385,12 @@ class OpenBrokerMetrics:
             yield family
             if now.tables_ms >= 0:
                 age = max(0, self._env.clock.wall_ms() - now.tables_ms) / 1000
-                yield self._gauge(
-                    "smartgo_replication_tables_age_seconds",
-                    "Seconds since a slave's tables were equal to its master's.",
-                    age,
-                )
+                about = "Seconds since a slave's tables were equal to its master's."
+                yield self._gauge("smartgo_replication_tables_age_seconds", about, age)
             behind = now.behind
         if behind >= 0:
-            yield self._gauge(
-                "smartgo_replication_behind_bytes",
-                "Bytes of the log that a slave, or a master's slowest slave, does not have yet.",
-                float(behind),
-            )
+            about = "Bytes of the log that a slave, or a master's slowest slave, does not have yet."
+            yield self._gauge("smartgo_replication_behind_bytes", about, float(behind))
 
 
 def _is_retry(topic: str) -> str:

@@ -21,6 +21,7 @@ from smartgo.store.timer.source import TimerSource
 from smartgo.store.timer.waiting import WaitingTimers
 
 _UNITS: Final = 4096  # of the timer topic that are read at once
+_WRITE_FROM: Final = 262_144  # entries for files that are kept in memory until they are written: each file is opened
 
 
 class TimerRecovery:
@@ -108,7 +109,12 @@ class TimerRecovery:
                     self._waiting.put(entry, horizon_ms)
             offset += len(units)
             self.changes += len(units)
-            parts = self._waiting.unwritten()
-            names = [(file.name, entries) for file, entries in parts]
-            if await self._threads.run(LANE, self._storage.write, names) < len(parts):
-                raise OSError("its entries cannot be written")
+            if self._waiting.unwritten_count >= _WRITE_FROM:
+                await self._write()
+
+    async def _write(self) -> None:
+        """Write to files what belongs there. @raise OSError: that is not possible."""
+        parts = self._waiting.unwritten()
+        names = [(file.name, entries) for file, entries in parts]
+        if await self._threads.run(LANE, self._storage.write, names) < len(parts):
+            raise OSError("its entries cannot be written")

@@ -90,6 +90,7 @@ class WaitingTimers:
     @ivar near: a heap of entries in memory.
     @ivar in_flight: entries that were taken to be delivered; each waits until it is L{done}.
     @ivar masked: see L{TimerCheckpoint}.
+    @ivar unwritten_count: entries that are to be written to files; an upper bound.
     @ivar dead: files that nothing is in any more, to be removed once a checkpoint does without them.
     """
 
@@ -102,6 +103,7 @@ class WaitingTimers:
         self._slots: list[int] = []  # those that have files, in order
         self._files: dict[int, list[SlotFile]] = {}
         self._unwritten: dict[SlotFile, None] = {}
+        self.unwritten_count = 0
         self._held: list[bytes] | None = None  # what came while a slot is loaded, and may be above what is found in it
         self._next_number = 1
         self._recalls = 0
@@ -178,6 +180,7 @@ class WaitingTimers:
         file.oldest = min(file.oldest, offset_of(entry))
         self._on_disk += 1
         self._unwritten[file] = None
+        self.unwritten_count += 1
 
     def _spill(self) -> None:
         """Move the later ones of the entries in memory to files."""
@@ -226,6 +229,7 @@ class WaitingTimers:
             file.entries = []
             file.dirty = True
         self._unwritten = {}
+        self.unwritten_count = 0
         return found
 
     @property

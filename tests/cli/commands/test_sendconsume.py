@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import json
+from datetime import UTC, datetime, timedelta
+
 import click
 from twisted.trial.unittest import SynchronousTestCase
 
@@ -101,6 +104,49 @@ class SizeTests(ClusterCase):
         said = self.refused("send", "T", "x" * 2000, status=1)
         self.assertIn("1024", said)
         self.assertIn("response code 13", said)
+
+
+class TimedTests(ClusterCase):
+    def bodies(self) -> list[bytes]:
+        """What is in the queues of the topic."""
+        return [bytes(one.body) for queue in range(8) for one in self.cluster.pull("T", queue)[1]]
+
+    def test_delay(self) -> None:
+        """A message with a delay in seconds is delivered after it; one with a level too."""
+        self.out("send", "T", "first")
+        said = self.out("send", "T", "timed", "--delay", "1500ms")
+        self.assertIn("it waits for its time; to recall it: smartgo msg recall ", said)
+        self.out("send", "T", "level", "--delay", "1")
+        self.assertEqual(self.bodies(), [b"first"])
+        self.cluster.pump(2)
+        self.assertEqual(set(self.bodies()), {b"first", b"timed", b"level"})
+
+    def test_recall(self) -> None:
+        """A message with a time of delivery can be recalled by what its send printed."""
+        self.out("send", "T", "first")
+        now = datetime.fromtimestamp(self.env.clock.wall_ms() / 1000, UTC)
+        found = json.loads(
+            self.out("send", "T", "timed", "--at", (now + timedelta(minutes=1)).isoformat(), "-o", "json")
+        )
+        self.out("send", "T", "kept", "--delay", "1m")
+        said = self.out("msg", "recall", found["recall_handle"])
+        self.assertIn(f"recalled {found['message_id']}", said)
+        self.cluster.pump(70, 0.5)
+        self.assertEqual(set(self.bodies()), {b"first", b"kept"})
+
+    def test_refused(self) -> None:
+        """What is no delay, time or handle, and times that brokers refuse, end with a sentence."""
+        self.out("send", "T", "first")
+        for arguments, status, words in (
+            (("send", "T", "x", "--delay", "soon"), 2, "use a level from 0 to 100, or a time such as 90s"),
+            (("send", "T", "x", "--delay", "101"), 2, "101 is no level from 0 to 100; a time has a unit"),
+            (("send", "T", "x", "--delay", "1.5"), 2, "1.5 is no level from 0 to 100; a time has a unit"),
+            (("send", "T", "x", "--at", "noon"), 2, "use a date and time, or a time such as"),
+            (("send", "T", "x", "--at", "2030-01-01", "--delay", "1"), 2, "one of delay, deliver_at and delay_level"),
+            (("send", "T", "x", "--delay", "41d"), 1, "the delay time should not be bigger than the max delay"),
+            (("msg", "recall", "x"), 1, "recall handle is invalid"),
+        ):
+            self.assertIn(words, self.invoke(*arguments, status=status).stderr, arguments)
 
 
 class BeginningTests(SynchronousTestCase):
