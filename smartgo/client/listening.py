@@ -33,6 +33,7 @@ class ConsumeLater(SmartgoError):
     """
 
     def __init__(self, delay_level: int = 0) -> None:
+        """@param delay_level: a delay level of the broker; 0 for delays that grow, -1 for the dead letters at once."""
         super().__init__(f"to be consumed again (delay level {delay_level})")
         self.delay_level = delay_level
 

@@ -13,6 +13,7 @@ from twisted.python import usage
 from smartgo.config.known import NOT_BUILT
 from smartgo.config.loading import ALL, BROKER, FRONT, REGISTRY, Configuration, Surroundings, load
 from smartgo.env.interfaces import IEnvironment
+from smartgo.env.product import product_version
 from smartgo.errors import SettingError
 from smartgo.node.logs import FORMATS, json_log, text_log
 
@@ -98,6 +99,13 @@ class NodeOptions(usage.Options):
         if not sign or not name:
             raise usage.UsageError(f"--set {text}: write NAME=VALUE")
         self["settings"][name] = value
+
+    def opt_version(self) -> None:
+        """
+        Show the version of smartgo and exit.
+        """
+        sys.stdout.write(f"smartgo {product_version()}\n")
+        raise SystemExit(0)
 
     def opt_reset_broken(self, path: str) -> None:
         """

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from contextlib import redirect_stderr
+from contextlib import redirect_stderr, redirect_stdout
 from io import StringIO
 from typing import Any
 
 from twisted.python.usage import UsageError
 from twisted.trial.unittest import SynchronousTestCase
 
+from smartgo.env.product import product_version
 from smartgo.errors import SettingError
 from smartgo.node.all import with_own_registry
 from smartgo.node.options import (
@@ -45,6 +46,15 @@ class ListenTests(SynchronousTestCase):
         for text in ("", "abc", "udp:1", "tcp:", "1.2.3.4:", "tcp:10911:backlog=5", "127.0.0.1:10911/x"):
             error = self.assertRaises(SettingError, listen_flags, text, "broker")
             self.assertIn("ADDRESS:PORT", str(error))
+
+
+class VersionTests(SynchronousTestCase):
+    def test_version(self) -> None:
+        """The version is that of smartgo, not Twisted's."""
+        said = StringIO()
+        with redirect_stdout(said):
+            error = self.assertRaises(SystemExit, BrokerOptions().parseOptions, ["--version"])
+        self.assertEqual((error.code, said.getvalue()), (0, f"smartgo {product_version()}\n"))
 
 
 class OptionsTests(SynchronousTestCase):

@@ -109,7 +109,8 @@ def durability(store: StoreConfig, role: str, ack_mode: str = "append") -> str:
         )
     if role == "SYNC_MASTER":
         copies = (
-            "a slave has it too, unless the answer said otherwise (11, 12), so that it survives the loss of this disk"
+            "a slave has it too, so that it survives the loss of this disk, unless the answer is SLAVE_NOT_AVAILABLE or"
+            " FLUSH_SLAVE_TIMEOUT"
         )
     else:
         copies = "the loss of this disk loses what no slave has received yet"

@@ -299,7 +299,8 @@ class OffsetTable:
         if now >= self._quiet_until:
             self._quiet_until = now + _TALK
             self._log.warn(
-                "group {group} went back from {old} to {offset} in {topic} queue {queue}; {count} times in all groups",
+                "the offset of group {group} in {topic}, queue {queue}, went back from {old} to {offset}; such cases in"
+                " all groups since the start: {count}",
                 group=group,
                 old=old,
                 offset=offset,

@@ -229,9 +229,10 @@ def stop_writes(cluster: ClusterOptions, broker: str, dry_run: bool, yes: bool) 
 @cluster.command("start-writes", epilog=examples("smartgo cluster start-writes broker-a"))
 @click.argument("broker", shell_complete=broker_names)
 @DRY_RUN
+@YES
 @cluster_options
-def start_writes(cluster: ClusterOptions, broker: str, dry_run: bool) -> None:
-    """Allow writes to BROKER again: registries restore its write permission in routes."""
+def start_writes(cluster: ClusterOptions, broker: str, dry_run: bool, yes: bool) -> None:
+    """Allow writes to BROKER again: registries restore its write permission in routes. Never asks for confirmation."""
 
     async def work(session: ClusterSession) -> None:
         await session.admin.brokers.address(broker)

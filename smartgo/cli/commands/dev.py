@@ -111,6 +111,7 @@ def dev(
             if token is not None:
                 token.remove()
             await node.stop()
+            click.echo("Stopped.")
 
     do(work if shape == ClusterShape(1, 0, 1) else cluster, endless=True)
 

@@ -164,7 +164,10 @@ def lag(cluster: ClusterOptions, name: str, topic: str | None, output: str) -> N
             f"Group {name} has no offsets.",
         )
         if output == TEXT and rows:
-            click.echo(f"\nLag: {counted(lag_of(stats), 'message')}; consuming {stats.consume_tps:,.1f} per second.")
+            rate = f"consuming {stats.consume_tps:,.1f} per second"
+            if not owners and await groups.connections(name) is None:
+                rate = "no member is connected"
+            click.echo(f"\nLag: {counted(lag_of(stats), 'message')}; {rate}.")
 
     cluster.do(work)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import sys
 from collections.abc import Callable, Coroutine, Mapping
 from functools import partial
@@ -68,6 +69,7 @@ _BY_CODE: Final[Mapping[int, int]] = {
 }
 """Exit status by response code; L{FAILED} for other codes."""
 
+_NO_ROUTE: Final = re.compile(r"No topic route info in name server for the topic: (\S+)")  # of a registry
 _PLAIN: Final = outages.__name__  # what it says is for the user of a command
 
 Work = Callable[[IEnvironment], Coroutine[Deferred[Any], Any, None]]
@@ -98,6 +100,9 @@ def command_error(error: SmartgoError) -> CommandError:
     if isinstance(error, PeerRefused):
         status = TRY_AGAIN if isinstance(error, NoQueueTakesMessages) else _BY_CODE.get(error.code, FAILED)
         words = error.remark.partition("\n")[0] or "request refused"
+        unknown = _NO_ROUTE.match(words)
+        if unknown is not None:
+            return CommandError(f"there is no topic {unknown[1]}", status)
         return CommandError(f"{words} (response code {error.code})", status)
     if isinstance(error, NoSuchMessage):
         return CommandError(str(error), MISSING)

@@ -134,8 +134,8 @@ class Recovery:
         recovered = self._conclude(queues, tail, marked_from, deleted)
         if not clean:
             self._log.warn(
-                "the broker was not stopped cleanly; checked and recovered {count} messages in the last {size} B of the"
-                " log in {seconds:.3f} s",
+                "the broker was not stopped cleanly; recovered all {count} messages after the last checkpoint"
+                " ({size} B of the log, checked in {seconds:.3f} s)",
                 count=self._read,
                 size=tail.end - begin,
                 seconds=self._env.clock.seconds() - began,

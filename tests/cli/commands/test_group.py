@@ -107,6 +107,7 @@ class GroupTests(ClusterCase):
         self.assertTrue(self.json(*reset, "--create", "--yes", "--plan", "/p.json")["new_group"])
         self.assertEqual([one["position"] for one in self.json("group", "lag", "adit")], [7, 7])
         self.assertNotIn("created", self.out(*reset, "--dry-run"))
+        self.assertIn("Lag: 6 messages; no member is connected.", self.out("group", "lag", "adit"))
 
     def test_targets(self) -> None:
         """Earliest, latest and a time lie within the bounds."""

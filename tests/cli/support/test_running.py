@@ -114,3 +114,9 @@ class StatusTests(SynchronousTestCase):
         ]  # fmt: skip
         for error, status in cases:
             self.assertEqual(running.command_error(error).exit_code, status, error)
+
+    def test_no_topic(self) -> None:
+        """A topic that no registry knows is said to be missing, in the words of other commands."""
+        remark = "No topic route info in name server for the topic: Nope\nSee http://example.com for further details."
+        found = running.command_error(PeerRefused(17, remark))
+        self.assertEqual((found.message, found.exit_code), ("there is no topic Nope", 66))
