@@ -132,7 +132,8 @@ class Diagnosis:
         if isinstance(error, PeerRefused):
             wants_tls = error.remark.endswith(REMARK)
             advice = _TRY_TLS if wants_tls else "check that this is the right port"
-            return DiagnosisFinding(PROBLEM, subject, f"refuses the request: {error}", advice)
+            words = " ".join(str(error).split())
+            return DiagnosisFinding(PROBLEM, subject, f"refuses the request: {words}", advice)
         found = await probe(self._env, address)
         advice = {
             PortReply.REFUSED: f"is it running ({what})? Does it listen on this address, and does a firewall block it?",
@@ -298,8 +299,19 @@ class Diagnosis:
                     f"if it was stopped by smartgo cluster stop-writes: smartgo cluster start-writes {broker}",
                 )
         dead = {name for table in configs.values() for name in table if name.startswith(DLQ_PREFIX)}
-        if dead:
-            yield DiagnosisFinding(NOTE, "groups", f"{counted(len(dead), 'group')} with dead letters", "smartgo dlq ls")
+        letters = [count for name in sorted(dead) if (count := await self._stored(name))]
+        if letters:
+            groups = counted(len(letters), "group")
+            words = f"dead letters: {sum(letters):,} of {groups}, those that were sent again included"
+            yield DiagnosisFinding(NOTE, "groups", words, "smartgo dlq ls")
+
+    async def _stored(self, topic: str) -> int:
+        """Return the number of messages in a topic, as far as its brokers tell."""
+        try:
+            table = (await self._admin.topics.stats(topic)).offset_table
+        except CallFailed:
+            return 0
+        return sum(one.max_offset - one.min_offset for one in table.values())
 
     async def _is_left_out(self, broker: str, table: Mapping[str, TopicConfig], registered: set[str]) -> bool:
         """Return whether the registry removed the write permission of a broker that would accept messages."""

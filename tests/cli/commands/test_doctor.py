@@ -271,7 +271,10 @@ class DoctorTests(Examining):
         self.out("group", "reset", "cg", "T", "--to", "0", "--yes", "--plan", "/p")
         self.assertIn("1 message waiting, no consumer connected", self.examine()["warning", "group cg"])
         self.cluster.send("%RETRY%cg", reconsume_times=16, max_reconsume_times=16)
-        self.assertIn("dead letters", self.examine()["note", "groups"])
+        self.assertIn("dead letters: 1 of 1 group, ", self.examine()["note", "groups"])
+        self.cluster.send("%RETRY%cg", reconsume_times=16, max_reconsume_times=16)
+        self.cluster.broker.topics.create_for_group("%DLQ%empty", 1, 6, 0)
+        self.assertIn("dead letters: 2 of 1 group, ", self.examine()["note", "groups"])
 
     def test_subscriptions(self) -> None:
         """Members of one group that want different things are a problem."""
