@@ -52,7 +52,7 @@ from smartgo.store.retention import (
 )
 
 _FIRST: Final = 60.0  # seconds from the start to the first look
-_SOON: Final = 1.0  # seconds between two looks where a file is being read, or the disk is short
+_SOON: Final = 1.0  # seconds between two looks, at most, where a file is being read, or the disk is short
 _ASKED: Final = 20  # looks for which a request to remove expired files holds (MAX_MANUAL_DELETE_FILE_TIMES)
 
 Readers = Callable[[], Iterable[int]]
@@ -223,13 +223,17 @@ class FileCleaner:
     def _look(self) -> Deferred[None]:
         """Remove what is to go now; fires when that is done, and never fails."""
         self._running = True
-        self._next = self._clock.seconds() + _SOON
+        self._next = self._clock.seconds() + self._soon
         return self._task.follow(Deferred.fromCoroutine(self._clean()), lambda _: None).addBoth(self._looked)
 
     def _looked(self, _: object) -> None:
         self._running = False
         if self.rules is not None:
-            self._schedule(_SOON if self._retired else self.rules.interval)
+            self._schedule(self._soon if self._retired else self.rules.interval)
+
+    @property
+    def _soon(self) -> float:
+        return _SOON if self.rules is None else min(_SOON, self.rules.interval)
 
     async def _wait(self, seconds: float) -> None:
         """Let others use the disk for a while; not when the store is being closed."""
@@ -290,6 +294,7 @@ class FileCleaner:
             await self._remove_retired()
         await self._remove_retired()
         if self.removed.log_files > before:
+            await self._threads.run(LANE, self._files.sync_directory, self._commitlog.files.directory)
             parts.space.make_use(*await self._threads.run(LANE, parts.space.usage))
         await self._follow(rules)
 
@@ -317,19 +322,15 @@ class FileCleaner:
 
         @raise OSError: a file cannot be removed; it is tried again.
         """
-        gone = 0
         while self._retired:
             one = self._retired[0]
             if not (forced or one.mapping is None or one.mapping.released or self._clock.seconds() >= one.latest):
                 break
             await self._threads.run(LANE, self._remove, one.removal.file.path)
             del self._retired[0]
-            gone += 1
             self.removed.log_files += 1
             self.removed.log_bytes += one.removal.file.size
             self.removed.by_reason[one.removal.reason] += 1
-        if gone:
-            await self._threads.run(LANE, self._files.sync_directory, self._commitlog.files.directory)
 
     def _remove(self, path: str) -> None:
         """Remove a file, which somebody may have removed already; in the lane."""

@@ -107,6 +107,20 @@ class RealFilesTests(SynchronousTestCase):
         self.assertEqual(self.files.read(path), b"ab\0\0\0fXY")
         self.assertEqual(self.files.read_at(path, 5, 2), b"fX")
 
+    def test_released(self) -> None:
+        """A mapping is released when it was closed and its last slice is gone."""
+        path = os.path.join(self.root, "log")
+        self.files.allocate(path, 1 << 16)
+        mapping = self.files.map(path)
+        held = mapping.view[100:105][1:]
+        self.assertFalse(mapping.released)
+        mapping.close()
+        self.assertFalse(mapping.released)
+        self.files.remove(path)
+        self.assertEqual(bytes(held), bytes(4))
+        del held
+        self.assertTrue(mapping.released)
+
     def test_mapping(self) -> None:
         """A write to the view is in the file; a slice that is held keeps the mapping alive past close."""
         path = os.path.join(self.root, "log")

@@ -20,6 +20,7 @@ from smartgo.schema.record import decode
 from smartgo.store.interfaces import PutStatus, ReadLimit, ReadStatus
 from smartgo.store.opening import open_store
 from smartgo.store.openstore import OpenStore
+from smartgo.store.retention import RetentionRules
 from smartgo.store.settings import StoreSettings
 from tests import golden_store
 from tests.store.stores import message, records
@@ -51,6 +52,38 @@ class RealTests(TestCase):
         target = self.root + "-copy"
         shutil.copytree(self.root, target, ignore=shutil.ignore_patterns("*.tmp"))
         return target
+
+    async def test_retention(self) -> None:
+        """Old files go while slices of them are read: these stay as they are; no descriptor is left."""
+        rules = RetentionRules(free_minimum=0, forcible=False, log_size=1 << 20, interval=0.05, file_pause=0.0)
+        store = await self.start(retention=rules)
+        store.append([message(body=b"first")])
+        store.end_run()
+        part = store.read("T", 0, 0, ReadLimit(), None).parts[0]
+        before = 0
+        for number in range(3000):
+            store.append([message(body=b"%d" % number + b"." * 2000)])
+            store.end_run()
+            if number % 100 == 99:
+                await deferLater(reactor, 0.02, lambda: None)
+            if number == 1000:
+                before = self.env.host.open_files()
+        await store.flush()
+        await deferLater(reactor, 0.3, lambda: None)
+        oldest = os.path.join(self.root, "commitlog", "0" * 20)
+        self.assertTrue(os.path.exists(oldest))
+        self.assertGreater(store.log_bounds()[0], 0)
+        self.assertEqual(decode(part).body, b"first")
+        del part
+        for _ in range(100):
+            if not os.path.exists(oldest) and store.cleaner.removed.queue_files:
+                break
+            await deferLater(reactor, 0.05, lambda: None)
+        self.assertFalse(os.path.exists(oldest))
+        self.assertLessEqual(len(os.listdir(os.path.join(self.root, "commitlog"))), 5)
+        self.assertLess(self.env.host.open_files(), before + 10)
+        first, end = store.bounds("T", 0)
+        self.assertEqual((end, len(await self.bodies(store))), (3001, 3001 - first))
 
     async def bodies(self, store: OpenStore, topic: str = "T", queue_id: int = 0) -> list[bytes]:
         """The bodies of a queue."""
