@@ -75,8 +75,8 @@ class IThreads(Interface):
         Run C{function(*args)} in the lane's thread; the Deferred fires on the reactor thread.
 
         Lanes in use: C{flush} (store), C{prepare} (preallocation), C{read} (cold reads), C{tables} (config files),
-        C{checkpoint} (queue files and positions), C{index} (index files), C{search} (looking into them),
-        C{timers} and C{timersync} (the timer log),
+        C{checkpoint} (queue files and positions), C{remove} (files that retention lets go), C{index} (index files),
+        C{search} (looking into them), C{timers} and C{timersync} (the timer log),
         C{inflate} (bodies of messages, for the API), C{registrations} (large registrations at a registry),
         C{memory} (returning what was freed).
         Cancelling is not supported.

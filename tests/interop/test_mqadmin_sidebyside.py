@@ -60,6 +60,7 @@ LISTINGS = (
 
 ORDERS_GIVEN = (
     "cleanExpiredCQ -n {n} -b {b}",
+    "deleteExpiredCommitLog -n {n} -b {b}",
     "cleanUnusedTopic -n {n} -b {b}",
     "cloneGroupOffset -n {n} -s audit -d copied -t orders",
     "resetOffsetByTime -n {n} -g billing -t orders -s 1 -f true",
