@@ -87,6 +87,12 @@ def is_group(name: str) -> bool:
     return len(name) <= GROUP_LIMIT and _NAME.fullmatch(name) is not None
 
 
+NO_TOPIC_RETENTION: Final = (
+    "there is no retention by topic: all topics share the log, whose files are kept for fileReservedTime hours"
+)
+"""The answer to whoever wants the messages of one topic kept for another time than those of others."""
+
+
 def check_topic(name: str) -> None:
     """
     Let a valid topic name pass.

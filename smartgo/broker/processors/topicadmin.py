@@ -34,7 +34,7 @@ from smartgo.schema.headers.topics import (
     TopicConsumersRequest,
     TopicStatsRequest,
 )
-from smartgo.schema.topics import check_topic, queue_ids
+from smartgo.schema.topics import NO_TOPIC_RETENTION, check_topic, queue_ids
 
 
 @implementer(IRequestProcessor)
@@ -74,6 +74,8 @@ class TopicAdmin(Processor):
     def _update(self, peer: IPeer, request: Command) -> Deferred[Answer]:
         self._check_master("topic")
         header = request.read(CreateTopicRequest)
+        if "retention" in (header.attributes or "").lower():
+            raise RequestRefused(NO_TOPIC_RETENTION)
         config = TopicConfig(
             topic_name=header.topic,
             read_queue_nums=header.read_queue_nums,
@@ -89,6 +91,8 @@ class TopicAdmin(Processor):
     def _update_list(self, peer: IPeer, request: Command) -> Deferred[Answer]:
         self._check_master("topic")
         configs = TopicConfigList.decode(request.body).topic_config_list
+        if any("retention" in name.lower() for config in configs for name in config.attributes or ()):
+            raise RequestRefused(NO_TOPIC_RETENTION)
         changing = Deferred.fromCoroutine(self._topics.update_all(configs, peer))
         return changing.addCallback(lambda _: self._once_settled(request))
 

@@ -24,7 +24,7 @@ from smartgo.client.internal.route import READ, WRITE
 from smartgo.errors import PeerRefused, SettingError
 from smartgo.schema.bodies import TopicConfig
 from smartgo.schema.codes import ResponseCode
-from smartgo.schema.topics import check_topic
+from smartgo.schema.topics import NO_TOPIC_RETENTION, check_topic
 
 QUEUE_LIMIT = 1024
 PERMISSIONS = {"rw": READ | WRITE, "r": READ, "w": WRITE}
@@ -40,6 +40,15 @@ class TopicChange(msgspec.Struct, frozen=True):
     perm: str
     order: bool
     dry_run: bool
+
+
+def _refuse_retention(context: click.Context, option: click.Parameter, value: str | None) -> None:
+    if value is not None:
+        raise CommandError(NO_TOPIC_RETENTION, 2)
+
+
+_RETENTION = click.option("--retention", hidden=True, expose_value=False, callback=_refuse_retention)
+"""Nobody can set it: whoever tries learns why."""
 
 
 @click.command(
@@ -66,6 +75,7 @@ class TopicChange(msgspec.Struct, frozen=True):
 @click.option("-b", "--broker", "brokers", multiple=True, metavar="NAME", help="Only at this broker; may be repeated.")
 @click.option("--cluster", "cluster_name", metavar="NAME", help="Only at the brokers of this cluster.")
 @click.option("--change", is_flag=True, help='Change the topic if it exists, as "topic set" does.')
+@_RETENTION
 @DRY_RUN
 @OUTPUT
 @cluster_options
@@ -111,6 +121,7 @@ def create(
 @click.option("--perm", type=click.Choice(list(PERMISSIONS)), help="Permission: read, write.")
 @click.option("--order/--no-order", default=None, help="Mark the topic as ordered, or not.")
 @click.option("-b", "--broker", "brokers", multiple=True, metavar="NAME", help="Only at this broker; may be repeated.")
+@_RETENTION
 @DRY_RUN
 @OUTPUT
 @cluster_options

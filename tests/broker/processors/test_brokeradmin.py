@@ -29,6 +29,7 @@ from smartgo.remoting.interfaces import IRequestProcessor
 from smartgo.schema.bodies import TopicConfig
 from smartgo.schema.codes import RequestCode
 from smartgo.schema.command import Command, decode
+from smartgo.schema.topics import NO_TOPIC_RETENTION
 from tests.broker.doubles import FakeBroker, FakePeer, body_of, current, received, request
 from tests.broker.processors.test_heartbeat import GOLDEN, consumer, subscription
 from tests.fakes import FakeEnvironment
@@ -138,6 +139,12 @@ class TopicAdminTests(AdminCase):
         self.assertIn("T", self.topics)
         told.callback(None)
         self.assertEqual(received(self.successResultOf(answer)).code, 0)
+
+    def test_retention_refused(self) -> None:
+        """Nobody can have one topic's messages kept for another time; the refusal says why."""
+        with self.assertRaises(RequestRefused) as caught:
+            self.create("T", attributes="+retention.time=1h")
+        self.assertEqual(str(caught.exception), NO_TOPIC_RETENTION)
 
     def test_create_refused(self) -> None:
         """17 refuses system topics, bad names and bad numbers with 1, and creates nothing."""

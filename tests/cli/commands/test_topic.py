@@ -6,6 +6,12 @@ from tests.cli.case import ClusterCase
 
 
 class TopicTests(ClusterCase):
+    def test_retention(self) -> None:
+        """There is no retention by topic, and whoever asks for it learns why."""
+        for words in (("create", "T"), ("set", "T")):
+            said = self.refused("topic", *words, "--retention", "1h", status=2)
+            self.assertIn("there is no retention by topic: all topics share the log", said)
+
     def test_life(self) -> None:
         """A topic is created, listed, shown, changed, and deleted with its messages."""
         self.assertEqual(
