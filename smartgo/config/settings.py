@@ -253,6 +253,15 @@ class StoreConfig(Table, frozen=True, kw_only=True, rename=file_name):
             "After a failed flush: serve only reads, or end the process with status 74.", words=("readonly", "exit")
         ),
     )
+    scrub_rate: int = setting(
+        _MIB,
+        Size(
+            "Bytes per second at which the whole log is read and checked once a week, more where a week is not enough;"
+            " 0: only on request.",
+            low=0,
+            high=_GIB,
+        ),
+    )
     mapped_file_size_commit_log: int | None = setting(
         None,
         Size(

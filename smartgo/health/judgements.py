@@ -138,6 +138,13 @@ _ALERTS: Final = (
         of_process("indexBehindBytes"), lasting=300, prometheus="SmartgoIndexBehind",
     ),
     Judgement(
+        "log-damaged", "warning", 0, "count", "process",
+        "{value} regions of its log are damaged",
+        "Messages in this broker's log are damaged: a disk or memory is faulty. They are not delivered.",
+        "Check the disk, and get the messages from a slave or a backup: docs/operations.rst has the steps.",
+        of_process("damagedRegions"), prometheus="SmartgoLogDamaged",
+    ),
+    Judgement(
         "put-failures", "critical", 0, "count", "process",
         "refused {value} sends",
         "The store of this broker refuses sends.", "Its log gives the reason.",

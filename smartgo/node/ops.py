@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Final
 
 import msgspec
 from prometheus_client import CollectorRegistry
@@ -31,12 +32,18 @@ from smartgo.ops.interfaces import (
     AskedSettings,
     ChangedSetting,
     ClosedConnection,
+    DamagedRegion,
     ILocalNode,
+    IntegrityReport,
+    ScrubReport,
     SettingChange,
     SettingValue,
 )
 from smartgo.ops.service import Ops, OpsNetwork
 from smartgo.remoting.interfaces import IPeer
+from smartgo.store.openstore import OpenStore
+
+_REGIONS: Final = 100  # damaged regions of a log that are listed, at most
 
 
 @implementer(ILocalNode)
@@ -202,6 +209,54 @@ class LocalNode:
                 found["brokerStarts"] = float(service not in self._failed)
         return found
 
+    def integrity(self) -> IntegrityReport | None:
+        """Return what is damaged in the broker's log."""
+        broker = self._broker
+        if broker is None or broker.opened is None or broker not in self._started:
+            return None
+        return _integrity_of(broker.opened.store)
+
+    def scrub(self, running: bool) -> IntegrityReport | None:
+        """Begin a scrub of the broker's log, or end it."""
+        broker = self._broker
+        if broker is not None and broker.opened is not None and broker in self._started:
+            scrub = broker.opened.store.scrub
+            if running and not scrub.running:
+                scrub.start()
+            elif scrub.running and not running:
+                scrub.stop()
+        return self.integrity()
+
+
+def _integrity_of(store: OpenStore) -> IntegrityReport:
+    """Return the known damage in a store's log, and the state of its scrub."""
+    damage, scrub = store.damage, store.scrub
+    state = scrub.state
+    return IntegrityReport(
+        len(damage),
+        damage.size,
+        damage.found,
+        [
+            DamagedRegion(
+                one.offset, one.length, one.reason, one.topic, one.queue_id, one.queue_offset, one.found_ms, one.saved
+            )
+            for one in damage.regions[-_REGIONS:]
+        ],
+        ScrubReport(
+            scrub.running,
+            state.position - state.begin if scrub.running else 0,
+            state.end - state.begin if scrub.running else 0,
+            round(scrub.seconds_left, 1),
+            state.records,
+            state.damaged,
+            state.begun_ms,
+            state.ended_ms,
+            state.last_bytes,
+            state.last_records,
+            state.last_damaged,
+        ),
+    )
+
 
 def _closing(found: dict[IPeer, ClosedConnection], broker: str, peer: IPeer) -> ClosedConnection:
     """Return the row of a connection that is to be closed, added to C{found} if it is new."""
@@ -220,6 +275,9 @@ def _figures_of(broker: IBroker) -> dict[str, float]:
         "storeRefuses": float(broker.store.refusal is not None),
         "putFailures": broker.stats.put_failures,
         "indexBehindBytes": broker.store.index_behind,
+        "damagedRegions": len(broker.store.damage),
+        "damagedBytes": broker.store.damage.size,
+        "scrubSecondsLeft": round(broker.store.scrub.seconds_left, 1),
         "heldPulls": broker.long_polls.count,
         "heldPullsLimit": limits.max_held_pulls,
         "connections": broker.connections,

@@ -101,6 +101,65 @@ class ClosedConnection(msgspec.Struct, rename="camel"):
     consumer_groups: list[str]
 
 
+class DamagedRegion(msgspec.Struct, rename="camel"):
+    """
+    One damaged region of the log; nothing in it is delivered.
+
+    @ivar offset: physical offset of its first byte; C{length} in bytes.
+    @ivar reason: the check that failed.
+    @ivar topic: what the damaged record says of itself; empty where that cannot be read, and then C{queue_id} and
+        C{queue_offset} are -1.
+    @ivar found_ms: when it was found.
+    @ivar saved: file in C{quarantine/} with a copy of the bytes; empty where there is none.
+    """
+
+    offset: int
+    length: int
+    reason: str
+    topic: str
+    queue_id: int
+    queue_offset: int
+    found_ms: int
+    saved: str
+
+
+class ScrubReport(msgspec.Struct, rename="camel"):
+    """
+    Progress of the scrub, and the result of the last complete one. Times are wall clock in ms, 0 for none.
+
+    @ivar checked_bytes: of C{total_bytes} that the present scrub has to check; both 0 where none runs.
+    @ivar seconds_left: how long it will still take.
+    @ivar records: how many messages it found right; C{damaged}: how many damaged regions it found.
+    """
+
+    running: bool
+    checked_bytes: int
+    total_bytes: int
+    seconds_left: float
+    records: int
+    damaged: int
+    begun_ms: int
+    last_ended_ms: int
+    last_bytes: int
+    last_records: int
+    last_damaged: int
+
+
+class IntegrityReport(msgspec.Struct, rename="camel"):
+    """
+    The known damage of this process's log.
+
+    @ivar regions: how many damaged regions there are, of C{bytes}; C{found} of them were found since the start.
+    @ivar newest: the last ones in the log, at most 100.
+    """
+
+    regions: int
+    bytes: int
+    found: int
+    newest: list[DamagedRegion]
+    scrub: ScrubReport
+
+
 class ILocalNode(Interface):
     """
     The process around the API. Called on the reactor thread; answers at once.
@@ -160,3 +219,9 @@ class ILocalNode(Interface):
 
     def figures() -> Mapping[str, float]:
         """Figures that no request of the remoting protocol tells: reactor stalls, bytes that wait for the disk."""
+
+    def integrity() -> IntegrityReport | None:
+        """Return what is damaged in the broker's log; C{None} where no broker has started."""
+
+    def scrub(running: bool) -> IntegrityReport | None:
+        """Begin a scrub of the broker's log, or end it; return as L{integrity}."""

@@ -10,6 +10,7 @@ from smartgo.schema.regions import Region
 from smartgo.store.backgroundtask import BackgroundTask
 from smartgo.store.commitlog import CommitLog
 from smartgo.store.damage import DamageFiles, DamageTable
+from smartgo.store.scrub import Scrub
 from smartgo.store.verifiedlog import VerifiedLog
 
 LANE: Final = "tables"
@@ -21,13 +22,25 @@ class LogIntegrity:
 
     @ivar damage: the regions that are known.
     @ivar verified: what was checked.
+    @ivar scrub: checks all of it from time to time.
     """
 
-    def __init__(self, env: IEnvironment, root: str, log: CommitLog, own_from: int, known: list[Region]) -> None:
+    def __init__(
+        self,
+        env: IEnvironment,
+        root: str,
+        log: CommitLog,
+        recovered: tuple[int, list[Region]],
+        flushed: Callable[[], int],
+        scrub_rate: int,
+    ) -> None:
         """
-        @param own_from: physical offset from which on recovery checked every record.
-        @param known: the damaged regions that recovery found, or knew of.
+        @param recovered: physical offset from which on recovery checked every record; and the damaged regions that it
+            found, or knew of.
+        @param flushed: returns the physical offset below which the log is durable.
+        @param scrub_rate: see L{Scrub}.
         """
+        own_from, known = recovered
         self._threads = env.threads
         self._kept = DamageFiles(env, root)
         self._saving = BackgroundTask("the list of damaged regions")
@@ -35,6 +48,7 @@ class LogIntegrity:
         self._running = self._again = False
         self.damage = DamageTable(known, self._changed)
         self.verified = VerifiedLog(log, own_from, self.damage, self._kept, env.threads, env.files)
+        self.scrub = Scrub(env, root, log, self.verified, flushed, scrub_rate)
 
     def follow(self, listener: Callable[[], None]) -> None:
         """Call C{listener} when the damaged regions have changed."""
@@ -57,6 +71,7 @@ class LogIntegrity:
         if self._again and not self._saving.failed:
             self._save()
 
-    async def idle(self) -> None:
-        """Return when nothing is being saved."""
+    async def close(self) -> None:
+        """Interrupt the scrub; return when nothing is being saved."""
+        await self.scrub.close()
         await self._saving.idle()

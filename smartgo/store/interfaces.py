@@ -213,6 +213,8 @@ class IMessageStore(Interface):
 
     damage = Attribute("The damaged regions of the log that are known (L{smartgo.store.damage.DamageTable}).")
 
+    scrub = Attribute("Checks all of the log from time to time (L{smartgo.store.scrub.Scrub}).")
+
     def append(messages: Sequence[NewMessage]) -> Appended:
         """
         Append records, all or none, to one queue of one topic; not yet visible to readers until L{end_run}.

@@ -118,7 +118,8 @@ class OpenStore(StoreReads):
         self._replica = ReplicaLog(log, queues, self._begin_log, self._retreat, self._drop)
         self._repair = LogRepair(log, queues, dispatch, flusher, self._checkpointer, self._replica)
         memory = int(env.host.memory * settings.memory_ratio)
-        integrity = LogIntegrity(env, root, log, recovered.verified_from, recovered.damage)
+        known = (recovered.verified_from, recovered.damage)
+        integrity = LogIntegrity(env, root, log, known, lambda: flusher.flushed, settings.scrub_rate)
         reader = MessageReader(log, queues.by_key, settings, memory, env.threads, env.files, integrity.verified)
         lookup = MessageLookup(log, reader, env.threads, env.files)
         raw_log = RawLog(log, reader, env.threads, env.files)
@@ -135,6 +136,7 @@ class OpenStore(StoreReads):
         space.start(*usage)
         for dispatcher in self._dispatchers:
             dispatcher.start()
+        integrity.scrub.open()
         self.cleaner.start()
         self._reconsider()
 
@@ -157,7 +159,7 @@ class OpenStore(StoreReads):
         await self._space.stop()
         await self.cleaner.stop()
         await self._removal.idle()
-        await self._integrity.idle()
+        await self._integrity.close()
         indexed = OFF
         try:
             is_flushed = {dispatcher.name: await dispatcher.flush() for dispatcher in self._dispatchers}

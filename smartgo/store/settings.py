@@ -48,6 +48,7 @@ class StoreSettings(msgspec.Struct, frozen=True, kw_only=True):
     @ivar index_geometry: slots and entries of an index file; files of another size are made anew.
     @ivar timers: messages of the timer topic are delivered from here; not on a slave.
     @ivar timers_in_memory: waiting messages that are loaded at once; at most twice as many are in memory.
+    @ivar scrub_rate: bytes per second at which all of the log is checked once a week; 0: only when asked for.
     @ivar replica: this store is a slave's: it takes bytes of its master's log and no messages; reads outside a queue
         keep the offset asked for.
     """
@@ -80,6 +81,7 @@ class StoreSettings(msgspec.Struct, frozen=True, kw_only=True):
     index_geometry: Geometry = Geometry()
     timers: bool = False
     timers_in_memory: int = 65_536
+    scrub_rate: int = 0
     replica: bool = False
 
     @property

@@ -17,6 +17,7 @@ from smartgo.store.messagelookup import MessageLookup
 from smartgo.store.messagereader import MessageReader
 from smartgo.store.queues.file import ConsumeQueues
 from smartgo.store.rawlog import RawLog
+from smartgo.store.scrub import Scrub
 
 _QUERY_SIZE: Final = 12 << 20  # bytes of records that one search returns: clients take frames of 16 MiB
 
@@ -51,6 +52,11 @@ class StoreReads:
     def damage(self) -> DamageTable:
         """See L{IMessageStore.damage}."""
         return self._integrity.damage
+
+    @property
+    def scrub(self) -> Scrub:
+        """See L{IMessageStore.scrub}."""
+        return self._integrity.scrub
 
     def read(
         self, topic: str, queue_id: int, offset: int, limit: ReadLimit, filter: IMessageFilter | None

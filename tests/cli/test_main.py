@@ -80,6 +80,7 @@ COMMANDS = {
     "cluster export": "",
     "cluster import": "/definitions.json --yes",
     "cluster clean": "topics broker-a --yes",
+    "cluster scrub": "status",
     "cluster tidy": "--yes",
     "config show": "broker-a",
     "config set": "broker-a brokerPermission=6 --dry-run",

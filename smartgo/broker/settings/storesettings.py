@@ -54,6 +54,7 @@ def store_settings(config: StoreConfig) -> StoreSettings:
         delay_levels=DelayLevels.parse(config.message_delay_level),
         index=config.message_index_enable,
         timers=config.timer_wheel_enable,
+        scrub_rate=config.scrub_rate,
         index_geometry=Geometry(config.max_hash_slot_num, config.max_index_num),
     )
 

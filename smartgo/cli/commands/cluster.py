@@ -9,6 +9,7 @@ import msgspec
 
 from smartgo.cli.commands.definitions import export, import_
 from smartgo.cli.commands.drain import drain
+from smartgo.cli.commands.scrub import scrub
 from smartgo.cli.commands.tidy import tidy
 from smartgo.cli.support.completions import broker_names
 from smartgo.cli.support.output import OUTPUT, TEXT, counted, plain, print_members, print_rows, print_value, span
@@ -281,5 +282,5 @@ def clean(cluster: ClusterOptions, what: str, broker: str, dry_run: bool, yes: b
     cluster.do(work)
 
 
-for _command in (drain, export, import_, tidy):
+for _command in (drain, export, import_, scrub, tidy):
     cluster.add_command(_command)

@@ -27,6 +27,7 @@ from smartgo.broker.interfaces import IBroker, IBrokerService
 from smartgo.env.interfaces import IEnvironment
 from smartgo.ha.interfaces import SlaveState
 from smartgo.ops.figures.retentionmetrics import removals
+from smartgo.ops.figures.storefigures import store_figures
 from smartgo.ops.figures.timermetrics import timer_metrics
 from smartgo.schema.codes import LANGUAGE_NAMES
 from smartgo.schema.topics import DLQ_PREFIX, RETRY_PREFIX, SCHEDULE_TOPIC, queue_ids
@@ -356,10 +357,7 @@ class OpenBrokerMetrics:
             ("rocketmq_storage_size", "Bytes of the log.", end - first),
             ("rocketmq_storage_flush_behind_bytes", "Bytes not flushed yet.", end - broker.store.flushed),
             ("rocketmq_storage_message_reserve_time", "Milliseconds since the oldest message was stored.", reserve),
-            ("smartgo_store_index_behind_bytes", "Bytes of the log not indexed yet.", broker.store.index_behind),
-            ("smartgo_store_log_begin_bytes", "Physical offset of the beginning of the log.", first),
-            ("smartgo_store_log_end_bytes", "Physical offset of the end of the log.", end),
-            ("smartgo_store_refusing", "1 while the store takes no messages.", broker.store.refusal is not None),
+            *store_figures(broker.store),
             ("smartgo_store_disk_bytes", "Bytes of the store's file system.", total),
             ("smartgo_store_disk_free_bytes", "Free bytes of the store's file system.", free),
         ):

@@ -28,6 +28,7 @@ from smartgo.ops.resources.figures import EventsApi
 from smartgo.ops.resources.grouplag import GroupLagApi
 from smartgo.ops.resources.groupmembers import GroupMembersApi
 from smartgo.ops.resources.groups import GroupsApi
+from smartgo.ops.resources.integrity import IntegrityApi
 from smartgo.ops.resources.kv import KvApi
 from smartgo.ops.resources.messages import MessagesApi
 from smartgo.ops.resources.offsets import OffsetsApi
@@ -120,6 +121,7 @@ def all_resources(parts: ResourceParts) -> list[object]:
         ResendApi(view, outbox, jobs, inflater),
         OffsetsApi(view, plans),
         StatusApi(node),
+        IntegrityApi(node),
         SettingsApi(node),
         MetricsApi(env.clock, parts.metrics),
     ]

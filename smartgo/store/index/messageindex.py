@@ -313,6 +313,7 @@ class MessageIndex:
         position = self.position
         file = self._commitlog.files.find(position)
         room = 0 if file is None else file.end - position
+        left = min(room, self._cold - position) if position < self._cold else room  # no record goes beyond that
         length = len(view)
         size, magic = start_struct.unpack_from(view) if length >= BLANK_SIZE else (BLANK_SIZE, 0)
         view.release()
@@ -320,7 +321,7 @@ class MessageIndex:
             self.position = position + size
             self._wanted = 0
             self._waiters.reached(self.position)
-        elif (magic in MESSAGE_MAGICS or length < BLANK_SIZE) and max(length, self._wanted) < size <= room:
+        elif (magic in MESSAGE_MAGICS or length < BLANK_SIZE) and max(length, self._wanted) < size <= left:
             self._wanted = size
         else:
             self._log.warn("the record at {offset} cannot be read; its keys are not indexed", offset=position)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from typing import Any, cast
 
 from prometheus_client import CollectorRegistry
@@ -9,6 +10,7 @@ from twisted.trial.unittest import SynchronousTestCase
 
 from smartgo.node.ops import LocalNode
 from smartgo.ops.resources.status import MetricsApi
+from smartgo.schema.regions import Region
 from tests.broker.fakecluster import Cluster
 from tests.fakes import FakeEnvironment
 from tests.ops.front import Front
@@ -38,6 +40,26 @@ class StatusTests(SynchronousTestCase):
         """Figures that only the process itself knows are told."""
         self.assertIn("logUnflushedBytes", self.front.get("/process", token=self.token))
 
+    def order(self, running: bool) -> Any:
+        """Ask for a scrub, or for its end."""
+        return json.loads(self.front.ask("POST", "/process/scrub", {"running": running}, token=self.token).content)
+
+    def test_integrity(self) -> None:
+        """A scrub is begun and ended over REST, and its result and the known damage are shown."""
+        broker = self.front.cluster.broker
+        self.assertEqual(self.front.get("/process/integrity", token=self.token)["regions"], 0)
+        answer = self.front.ask("POST", "/process/scrub", {"running": True})
+        self.assertEqual(answer.status, 401)
+        found = self.order(True)
+        self.assertEqual(found["scrub"]["running"], broker.store.scrub.running)
+        broker.store.damage.add([Region(5, 7, "body CRC differs", "T", 1, 2, 3, "x")])
+        found = self.front.get("/process/integrity", token=self.token)
+        self.assertEqual((found["regions"], found["bytes"], found["found"]), (1, 7, 1))
+        self.assertEqual(found["newest"][0]["topic"], "T")
+        self.assertEqual(self.front.get("/process", token=self.token)["damagedRegions"], 1)
+        found = self.order(False)
+        self.assertFalse(found["scrub"]["running"])
+
 
 class OutsideTests(SynchronousTestCase):
     """A front before a cluster, in a process of its own."""
@@ -49,6 +71,8 @@ class OutsideTests(SynchronousTestCase):
         token = front.admin()
         self.assertTrue(front.get("/ready")["ready"])
         self.assertEqual(front.get("/process", token=token), {})
+        self.assertEqual(front.ask("GET", "/process/integrity", token=token).status, 404)
+        self.assertEqual(front.ask("POST", "/process/scrub", {"running": True}, token=token).status, 404)
 
 
 class MetricsTests(SynchronousTestCase):

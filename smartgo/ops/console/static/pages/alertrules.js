@@ -19,6 +19,7 @@ export const RULES = [
   "disk-full-tomorrow",
   "flush-behind",
   "index-behind",
+  "log-damaged",
   "put-failures",
   "reactor-stalls",
   "connections-turned-away",

@@ -1,0 +1,71 @@
+"""C{smartgo cluster scrub}: have a broker read and check all of its log, and show what is damaged."""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+import click
+
+from smartgo.cli.support.output import OUTPUT, TEXT, Columns, moment, print_members, print_rows, size, span
+from smartgo.cli.support.rest import RestClient, RestOptions, api_options
+from smartgo.cli.support.running import CommandError
+from smartgo.cli.support.texts import examples
+
+_DAMAGED: Final[Columns[dict[str, Any]]] = {
+    "position": lambda row: str(row["offset"]),
+    "size": lambda row: size(row["length"]),
+    "topic": lambda row: row["topic"],
+    "queue": lambda row: str(row["queueId"]) if row["topic"] else "",
+    "offset": lambda row: str(row["queueOffset"]) if row["topic"] else "",
+    "reason": lambda row: row["reason"],
+    "found": lambda row: moment(row["foundMs"]),
+}
+
+
+@click.command(
+    "scrub",
+    epilog=examples(
+        "smartgo cluster scrub start", "smartgo cluster scrub status --check", "smartgo cluster scrub stop"
+    ),
+)
+@click.argument("what", type=click.Choice(["status", "start", "stop"]), default="status")
+@click.option("--check", is_flag=True, help="Exit with status 1 if a region of the log is damaged.")
+@OUTPUT
+@api_options
+def scrub(rest: RestOptions, what: str, check: bool, output: str) -> None:
+    """Check all of the log of the broker whose process serves the REST API, and show what is damaged.
+
+    "start" begins a scrub, "stop" ends it, "status" shows progress, the last result and the damaged regions. A scrub
+    begins by itself once a week and reads scrubRate bytes per second.
+    """
+
+    async def work(api: RestClient) -> None:
+        if what == "status":
+            found = await api.get("/process/integrity")
+        else:
+            found = await api.order("POST", "/process/scrub", {"running": what == "start"})
+        state = found["scrub"]
+        print_members(output, found, _in_words(found, state))
+        if output == TEXT and found["newest"]:
+            print_rows(output, found["newest"], _DAMAGED, "")
+        if check and found["regions"]:
+            raise CommandError(f"{found['regions']} regions of the log are damaged")
+
+    rest.do(work)
+
+
+def _in_words(found: dict[str, Any], state: dict[str, Any]) -> dict[str, Any]:
+    """Return what there is to say, in words."""
+    now = "none"
+    if state["running"]:
+        now = (
+            f"{size(state['checkedBytes'])} of {size(state['totalBytes'])} checked, {span(state['secondsLeft'])} left;"
+            f" {state['records']:,} messages right, {state['damaged']} damaged regions"
+        )
+    last = "never"
+    if state["lastEndedMs"]:
+        last = (
+            f"{moment(state['lastEndedMs'])}: {size(state['lastBytes'])}, {state['lastRecords']:,} messages right,"
+            f" {state['lastDamaged']} damaged regions"
+        )
+    return {"scrub": now, "last scrub": last, "damaged": f"{found['regions']} regions, {size(found['bytes'])}"}

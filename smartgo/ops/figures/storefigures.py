@@ -1,0 +1,24 @@
+"""The figures of a broker's store for Prometheus: how far its log and its index go, and what is damaged."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from smartgo.store.openstore import OpenStore
+
+StoreFigure = tuple[str, str, float]
+"""Name, help text and value of one gauge."""
+
+
+def store_figures(store: OpenStore) -> Iterator[StoreFigure]:
+    """Give out the gauges of a store."""
+    first, end = store.log_bounds()
+    damage, scrub = store.damage, store.scrub
+    yield "smartgo_store_index_behind_bytes", "Bytes of the log not indexed yet.", store.index_behind
+    yield "smartgo_store_log_begin_bytes", "Physical offset of the beginning of the log.", first
+    yield "smartgo_store_damaged_regions", "Damaged regions of the log.", len(damage)
+    yield "smartgo_store_damaged_bytes", "Bytes in damaged regions of the log.", damage.size
+    yield "smartgo_store_scrub_left_seconds", "Time that the scrub will still take.", scrub.seconds_left
+    yield "smartgo_store_scrub_ended_seconds", "End of the last complete scrub.", scrub.state.ended_ms / 1000
+    yield "smartgo_store_log_end_bytes", "Physical offset of the end of the log.", end
+    yield "smartgo_store_refusing", "1 while the store takes no messages.", store.refusal is not None
