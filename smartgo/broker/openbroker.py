@@ -89,7 +89,7 @@ class OpenBroker:
         work = StoreWork(env, settings.current, store.settings, tables, store)
         self._group_expiry = work.group_expiry
         self.delay, self.progress, self.group_progress = work.delay, work.progress, work.group_progress
-        self.timed = work.timed
+        self.timed, self._roll = work.timed, work.roll
         self.replication = self._make_replication()
         self.runtime_info = RuntimeInfo(env.files, configuration.store, store, self.delay, self.replication)
         registrar = self.registrar = Registrar(
@@ -213,6 +213,8 @@ class OpenBroker:
         self.delay.stop()
         if self.timed is not None:
             self.timed.stop()
+        if self._roll is not None:
+            self._roll.stop()
         # Side by side: a registry that is slow must not eat up the time of the requests in flight.
         leave = self.registrar.stopService if self.registrar.running else _nothing
         await _stop_together(("the registries", leave), ("the ports", self.server.stopService))

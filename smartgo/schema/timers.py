@@ -150,17 +150,21 @@ def waiting_due_ms(properties: Mapping[str, str], stored_ms: int) -> int:
     Return the delivery time of a record in the timer topic.
 
     RocketMQ keeps the time rounded down to the second in TIMER_OUT_MS. Of a record that was written again while it
-    waited (TIMER_ROLL_TIMES) a delay counts from an older record: then the end of that second is taken, so that nothing
-    is early.
+    waited (TIMER_ROLL_TIMES) a delay counts from an older record. smartgo adds TIMER_DELIVER_MS then; where that is
+    missing the end of the second is taken, so that nothing is early.
 
     @raise BadRecord: it has none.
     """
     try:
         exact = asked_due_ms(properties, stored_ms)
-        rolled = names.TIMER_ROLL_TIMES in properties and not _RELATIVE.isdisjoint(properties)
-        if exact is not None and not rolled:
-            return exact
         text = properties.get(names.TIMER_OUT_MS)
+        if names.TIMER_ROLL_TIMES in properties and not _RELATIVE.isdisjoint(properties):
+            exact = None
+            kept = properties.get(names.TIMER_DELIVER_MS)
+            if kept is not None and text is not None and wheel_ms(number(kept)) == number(text):
+                exact = number(kept)
+        if exact is not None:
+            return exact
         if text is not None:
             return number(text) + 1000
     except MessageIllegal as error:

@@ -10,6 +10,7 @@ from smartgo.broker.figures.stats import BrokerStats
 from smartgo.broker.settings.current import CurrentSettings
 from smartgo.broker.stages.delaydelivery import DelayDelivery, DelayProgress, read_progress
 from smartgo.broker.stages.timerdelivery import TimerDelivery
+from smartgo.broker.stages.timerroll import TimerRoll
 from smartgo.broker.tables.adoption import adopt_destination
 from smartgo.broker.tables.consumers import ConsumerTable
 from smartgo.broker.tables.groupexpiry import GroupExpiry
@@ -122,7 +123,10 @@ class StoreWork:
         )
         self.progress.offsets = self.delay.offsets
         self.timed: TimerDelivery | None = None
+        self.roll: TimerRoll | None = None
         if store.timers is not None:
+            self.roll = TimerRoll(clock, store, store.timers)
+            store.cleaner.readers.append(self.roll.needed)
             self.timed = TimerDelivery(clock, store, store.timers, partial(_timed_message_delivered, tables))
         store.subscribe(tables.long_polls)
         self.group_progress = GroupProgress(

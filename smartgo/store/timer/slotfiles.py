@@ -16,6 +16,7 @@ from twisted.logger import Logger
 
 from smartgo.env.interfaces import IClock, IThreads
 from smartgo.store.backgroundtask import BackgroundTask
+from smartgo.store.timer.oldentries import PORTION, OldEntries
 from smartgo.store.timer.slotstorage import LANE, SYNC_LANE, SlotStorage
 from smartgo.store.timer.source import TimerSource
 from smartgo.store.timer.waiting import SlotFile, WaitingTimers
@@ -190,6 +191,32 @@ class SlotFiles:
         if found is not None:
             self.load()
             self._loaded()
+
+    async def old_entries(self, below: int) -> OldEntries | None:
+        """
+        Return entries whose records lie below a physical offset, C{None} where there are none.
+
+        @raise OSError: as the system says.
+        """
+        waiting = self._waiting
+        near = waiting.take_old(below, PORTION)
+        if near:
+            return OldEntries(waiting, below, None, near)
+        await self._lock.acquire()
+        try:
+            if not await self._write_locked():
+                raise OSError("the entries could not be written")
+            file = waiting.next_old_file(below)
+            if file is None:
+                return None
+            try:
+                found = await self._threads.run(LANE, self._storage.entries, file.row())
+            except OSError:
+                waiting.keep(file)
+                raise
+        finally:
+            self._lock.release()
+        return OldEntries(waiting, below, file, found)
 
     # -- checkpoints -------------------------------------------------------------------------------------------
 

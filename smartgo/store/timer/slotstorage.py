@@ -121,6 +121,11 @@ class SlotStorage:
         found.sort()
         return found[:limit]
 
+    def entries(self, row: SlotFileRow) -> list[bytes]:
+        """Return the entries of a file that are above its floor. @raise OSError"""
+        data = self._files.read_at(self._path(_name(row)), 0, row.count * ENTRY_SIZE)
+        return [entry for entry in split_entries(data) if entry > row.floor]
+
     def save(self, checkpoint: TimerCheckpoint) -> None:
         """Replace the checkpoint, durably; the files it names are synced already. @raise OSError"""
         self._files.replace(self._path(CHECKPOINT), checkpoint.pack(), backup=False)

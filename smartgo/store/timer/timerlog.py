@@ -26,6 +26,7 @@ from smartgo.schema.topics import TIMER_TOPIC
 from smartgo.store.backgroundtask import BackgroundTask
 from smartgo.store.interfaces import IDispatcher
 from smartgo.store.timer.logrecords import complain, entry_of, is_whole, read_records
+from smartgo.store.timer.oldentries import OldEntries
 from smartgo.store.timer.recovery import TimerRecovery
 from smartgo.store.timer.slotfiles import SlotFiles, TimerCancelled
 from smartgo.store.timer.slotstorage import SlotStorage
@@ -143,6 +144,24 @@ class TimerLog:
     def oldest(self) -> int | None:
         """A physical offset of the log below which no waiting message lies; C{None}: nothing waits."""
         return self._waiting.oldest
+
+    def oldest_file_end(self) -> int | None:
+        """Return where the oldest file of the log ends, if a waiting message may be in it; C{None} if not."""
+        files = self._commitlog.files.files
+        oldest = self._waiting.oldest if self.ready and files else None
+        if oldest is None or oldest >= files[0].end:
+            return None
+        return files[0].end
+
+    async def old_entries(self, below: int) -> OldEntries | None:
+        """
+        Return entries whose records lie below a physical offset, C{None} where there are none.
+
+        Each portion has to be ended (L{OldEntries.end}) before the next is asked for.
+
+        @raise OSError: as the system says.
+        """
+        return await self._slots.old_entries(below)
 
     def when_changed(self, callback: Callable[[], None]) -> None:
         """Call C{callback} whenever another entry may be the earliest."""

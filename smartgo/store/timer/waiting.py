@@ -38,9 +38,10 @@ class SlotFile:
     @ivar entries: those that are still to be written at its end; C{count} includes them.
     @ivar dirty: something was written since it was synced.
     @ivar closed: nothing more may be written to it.
+    @ivar rolling: entries of old records are being taken out of it.
     """
 
-    __slots__ = ("closed", "count", "dirty", "entries", "floor", "left", "number", "oldest", "slot")
+    __slots__ = ("closed", "count", "dirty", "entries", "floor", "left", "number", "oldest", "rolling", "slot")
 
     def __init__(self, slot: int, number: int) -> None:
         self.slot = slot
@@ -49,7 +50,7 @@ class SlotFile:
         self.oldest = _NEVER
         self.floor = FIRST
         self.entries: list[bytes] = []
-        self.dirty = self.closed = False
+        self.dirty = self.closed = self.rolling = False
 
     @property
     def name(self) -> str:
@@ -267,7 +268,7 @@ class WaitingTimers:
         if self._held is not None or not self._slots or len(self.near) > self._limit // 2:
             return []
         slot = self._slots[0]
-        if slot * SLOT_MS > horizon_ms:
+        if slot * SLOT_MS > horizon_ms or any(file.rolling for file in self._files[slot]):
             return []
         self._held = []
         return self._files[slot]
@@ -299,6 +300,58 @@ class WaitingTimers:
         held, self._held = self._held or [], None
         for entry in held:
             self._put(entry, horizon_ms)
+
+    # -- entries of old records --------------------------------------------------------------------------------
+
+    def take_old(self, below: int, count: int) -> list[bytes]:
+        """Take entries in memory of records below a physical offset, C{count} at most; they are in flight then."""
+        found = [entry for entry in self.near if offset_of(entry) < below][:count]
+        if found:
+            taken = set(found)
+            self.near = [entry for entry in self.near if entry not in taken]
+            heapify(self.near)
+            self.in_flight.update(dict.fromkeys(found))
+        return found
+
+    def next_old_file(self, below: int) -> SlotFile | None:
+        """
+        Return a file with an entry whose record lies below a physical offset, C{None} where there is none.
+
+        It is neither written to nor loaded until L{replace} or L{keep} is called.
+        """
+        if self._held is not None:
+            return None
+        for files in self._files.values():
+            for file in files:
+                if file.oldest < below and not file.entries:
+                    file.closed = file.rolling = True
+                    return file
+        return None
+
+    def mask(self, entry: bytes) -> None:
+        """Let an entry of a file count no more."""
+        self.masked.add(offset_of(entry))
+        if is_recall(entry):
+            self._recalls -= 1
+
+    def replace(self, file: SlotFile, entries: list[bytes], removed: set[int]) -> None:
+        """
+        Put the entries that stay of a file into another one.
+
+        @param removed: physical offsets of the records of the others, which are masked.
+        """
+        self._on_disk -= file.left
+        self.masked -= removed
+        self._files[file.slot].remove(file)
+        self.dead.append(file)
+        for entry in entries:
+            self._put(entry, 0)
+        if not self._files[file.slot]:
+            del self._files[file.slot], self._slots[bisect_left(self._slots, file.slot)]
+
+    def keep(self, file: SlotFile) -> None:
+        """Leave a file as it is."""
+        file.rolling = False
 
     # -- checkpoints -------------------------------------------------------------------------------------------
 

@@ -47,13 +47,18 @@ class Timers:
         """Open it."""
         self.env = env
         self.case = case
-        settings = small(timers=True, timers_in_memory=limit, log_file_size=1 << 20)
-        self.store: OpenStore = case.successResultOf(open_store(env, ROOT, settings))
+        self.store: OpenStore
+        self.open(limit)
         assert self.store.timers is not None
         self.timers = self.store.timers
         self.delivered: list[tuple[int, str, int]] = []  # when, by the wall clock; the body; the queue
         self.delivery = TimerDelivery(env.clock, self.store, self.timers, self.note)
         self.delivery.start()
+
+    def open(self, limit: int) -> None:
+        """Open the store."""
+        settings = small(timers=True, timers_in_memory=limit, log_file_size=1 << 20)
+        self.store = self.case.successResultOf(open_store(self.env, ROOT, settings))
 
     def note(self, message: NewMessage, appended: Appended) -> None:
         """Note what was delivered."""

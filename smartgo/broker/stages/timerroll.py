@@ -1,0 +1,141 @@
+"""
+Waiting messages that are written again before retention removes their records (docs/spec/broker#timer).
+
+The copy goes to the end of the log, into the timer topic again, with TIMER_ROLL_TIMES as in RocketMQ. It carries the
+mark of a delivered copy, so that after a kill the old record is known to be done with (L{smartgo.schema.timers}).
+RocketMQ writes a message again every two days that it waits; here that happens when its log file is about to go.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from twisted.internet.defer import Deferred
+from twisted.internet.task import deferLater
+from twisted.logger import Logger
+from twisted.python.failure import Failure
+
+from smartgo.env.interfaces import IClock
+from smartgo.errors import RequestRefused
+from smartgo.schema import properties as names
+from smartgo.schema.message import NewMessage, StoredMessage
+from smartgo.schema.properties import decode, encode, tag_code
+from smartgo.schema.record import decode as decode_record
+from smartgo.schema.timers import TimerEntry, mark_of
+from smartgo.schema.topics import TIMER_TOPIC
+from smartgo.store.interfaces import IMessageStore
+from smartgo.store.timer.oldentries import OldEntries
+from smartgo.store.timer.timerlog import TimerLog
+
+_TURN = 64  # messages written before the reactor is given back
+
+
+def rolled_copy(stored: StoredMessage, due_ms: int) -> NewMessage:
+    """
+    Return what to append in place of a waiting message.
+
+    @param due_ms: its delivery time; a delay would count from the copy's store timestamp.
+    """
+    properties = decode(stored.properties)
+    times = properties.get(names.TIMER_ROLL_TIMES, "0")
+    properties[names.TIMER_ROLL_TIMES] = str(int(times) + 1 if times.isdecimal() else 1)
+    if names.TIMER_DELAY_SEC in properties or names.TIMER_DELAY_MS in properties:
+        properties[names.TIMER_DELIVER_MS] = str(due_ms)
+    raw = encode(properties)
+    return NewMessage(
+        TIMER_TOPIC,
+        0,
+        bytes(stored.body),
+        raw if len(raw) <= names.SIZE_LIMIT else bytes(stored.properties),
+        stored.flag,
+        stored.sys_flag,
+        stored.born_ms,
+        stored.born_host,
+        stored.store_host,
+        stored.reconsume_times,
+        mark_of(stored.physical_offset),
+        tag_code(properties.get(names.TAGS)),
+    )
+
+
+class TimerRoll:
+    """
+    Writes waiting messages again whose records are about to be removed.
+
+    @ivar rolled: how many were, since the start.
+    """
+
+    _log = Logger()
+
+    def __init__(self, clock: IClock, store: IMessageStore, timers: TimerLog) -> None:
+        self._clock = clock
+        self._store = store
+        self._timers = timers
+        self._running = True
+        self._busy = False
+        self.rolled = 0
+
+    def stop(self) -> None:
+        """Write nothing more."""
+        self._running = False
+
+    def needed(self) -> Sequence[int]:
+        """
+        Return a physical offset that is needed in the oldest log file, if any: L{FileCleaner.readers
+        <smartgo.store.filecleaner.FileCleaner>} asks when the file is about to go. Begins to write its messages again.
+        """
+        end = self._timers.oldest_file_end()
+        if end is None:
+            return ()
+        if not self._busy and self._running:
+            self._busy = True
+            Deferred.fromCoroutine(self._roll(end)).addBoth(self._ended)
+        oldest = self._timers.oldest
+        return () if oldest is None else (oldest,)
+
+    def _ended(self, result: object) -> None:
+        self._busy = False
+        if isinstance(result, Failure):
+            self._log.failure("waiting messages could not be written again", result)
+
+    async def _roll(self, below: int) -> None:
+        """Write all waiting messages again whose records lie below a physical offset."""
+        before = self.rolled
+        try:
+            while self._running:
+                portion = await self._timers.old_entries(below)
+                if portion is None:
+                    break
+                await self._write_again(portion)
+        except (RequestRefused, OSError) as error:
+            self._log.warn("waiting messages cannot be written again now: {error}", error=str(error))
+        if self.rolled > before:
+            count = self.rolled - before
+            self._log.info("{count} waiting messages were written again: their log file goes", count=count)
+
+    async def _write_again(self, portion: OldEntries) -> None:
+        """
+        Write the messages of one portion again.
+
+        @raise RequestRefused: the store takes nothing at the moment.
+        @raise OSError: records cannot be read.
+        """
+        try:
+            for begin in range(0, len(portion.entries), _TURN):
+                entries = portion.entries[begin : begin + _TURN]
+                records = await self._timers.records([TimerEntry.unpack(entry) for entry in entries])
+                if not self._running:
+                    return
+                for entry, record in zip(entries, records, strict=True):
+                    if record is None:
+                        self._log.error("a waiting message is discarded: its record cannot be read")
+                    else:
+                        due_ms = TimerEntry.unpack(entry).due_ms
+                        self._store.append((rolled_copy(decode_record(record), due_ms),))
+                        self.rolled += 1
+                    portion.done(entry)
+                self._store.end_run()
+                await deferLater(self._clock, 0.0)
+        finally:
+            portion.end()
+            self._store.end_run()

@@ -1,0 +1,138 @@
+"""Waiting messages outlive their log file: they are written again before retention removes it."""
+
+from __future__ import annotations
+
+from collections import Counter
+
+from smartgo.broker.stages.timerroll import TimerRoll, rolled_copy
+from smartgo.schema import properties as names
+from smartgo.schema.message import NewMessage, StoredMessage
+from smartgo.schema.properties import decode, encode
+from smartgo.schema.timers import original_of, waiting_due_ms
+from smartgo.store.opening import open_store
+from smartgo.store.retention import RetentionRules
+from tests.broker.stages.test_timerdelivery import HOST, NOW, Timers, timed
+from tests.fakes import FakeEnvironment
+from tests.store.stores import ROOT, StoreTestCase, killed, message, small
+
+HOUR = 3600.0
+
+
+class Rolling(Timers):
+    """A store whose log files are soon full, and go after an hour."""
+
+    def __init__(self, case: StoreTestCase, env: FakeEnvironment) -> None:
+        """Open it."""
+        super().__init__(case, env, 8)
+        self.roll = TimerRoll(env.clock, self.store, self.timers)
+        self.store.cleaner.readers.append(self.roll.needed)
+
+    def open(self, limit: int) -> None:
+        """Open a store with rules of retention."""
+        rules = RetentionRules(reserved=HOUR, hours=tuple(range(24)))
+        settings = small(timers=True, timers_in_memory=limit, log_file_size=8192, queue_file_size=4000, retention=rules)
+        self.store = self.case.successResultOf(open_store(self.env, ROOT, settings))
+
+    def fill(self, count: int) -> None:
+        """Append plain messages."""
+        for _ in range(count):
+            self.send(message("Plain", body=b"x" * 200))
+
+    def stop(self) -> None:
+        """Stop in order."""
+        self.roll.stop()
+        super().stop()
+
+
+class RollTests(StoreTestCase):
+    """One store."""
+
+    def setUp(self) -> None:
+        """Begin."""
+        self.env = FakeEnvironment()
+        self.env.clock.wall_offset_ms = NOW
+        self.timers = Rolling(self, self.env)
+
+    def again(self, env: FakeEnvironment) -> Rolling:
+        """The same store in another process."""
+        env.clock.wall_offset_ms = self.env.clock.wall_offset_ms
+        self.env = env
+        self.timers = Rolling(self, env)
+        return self.timers
+
+    def tearDown(self) -> None:
+        """Nothing is left."""
+        self.timers.stop()
+        self.assertEqual(self.env.clock.getDelayedCalls(), [])
+
+    def busy(self, hours: int) -> None:
+        """Let hours pass in which the log grows."""
+        for _ in range(hours * 6):
+            self.timers.fill(20)
+            self.timers.advance(600, 10.0)
+
+    def test_all_come(self) -> None:
+        """Messages that wait for ten times as long as the log is kept come at their time, once, and none is early."""
+        due = {str(number): NOW + 1000 * (number * 300 + 7000) for number in range(120)}
+        self.timers.send(*[timed(at, key) for key, at in due.items()])
+        self.busy(12)
+        first = self.timers.store.log_bounds()[0]
+        self.assertGreater(first, 50_000)
+        self.assertGreater(self.timers.roll.rolled, 60)
+        self.assertEqual(Counter(self.timers.bodies()), Counter(list(due)))
+        for at, body, _ in self.timers.delivered:
+            self.assertTrue(0 <= at - due[body] <= 10_000, (body, at - due[body]))
+        self.assertEqual(self.timers.timers.count, 0)
+
+    def test_killed(self) -> None:
+        """A kill between the copies and the next checkpoint neither loses a message nor delivers it twice."""
+        due = {str(number): NOW + 1000 * (number * 300 + 7000) for number in range(120)}
+        self.timers.send(*[timed(at, key) for key, at in due.items()])
+        bodies: list[str] = []
+        for _ in range(24):
+            self.timers.fill(60)
+            self.timers.advance(1800 - 7, 10.0)
+            bodies += self.timers.bodies()
+            self.again(killed(self.env))
+        self.assertGreater(self.timers.store.log_bounds()[0], 50_000)
+        self.timers.advance(20, 1.0)
+        bodies += self.timers.bodies()
+        self.assertEqual(Counter(bodies), Counter(list(due)))
+
+    def test_recalled(self) -> None:
+        """A recall is written again too, and counts."""
+        at = NOW + 8 * 3_600_000
+        self.timers.send(timed(at, "a"), timed(at, "b"), timed(at, "x", TIMER_DEL_UNIQKEY="a"))
+        self.busy(5)
+        self.assertGreater(self.timers.roll.rolled, 2)
+        self.assertEqual(self.timers.timers.count, 1)
+        self.busy(4)
+        self.assertEqual(self.timers.bodies(), ["b"])
+
+    def test_refused(self) -> None:
+        """While the store takes nothing no message is written again; all are later."""
+        self.timers.send(*[timed(NOW + 8 * 3_600_000 + number, str(number)) for number in range(20)])
+        self.timers.fill(100)
+        self.timers.store.hold_back("not the master")
+        self.timers.advance(3700, 10.0)
+        self.assertEqual(self.timers.roll.rolled, 0)
+        self.assertEqual(self.timers.timers.count, 20)
+        self.timers.store.hold_back(None)
+        self.timers.advance(60, 1.0)
+        self.assertEqual(self.timers.timers.count, 20)
+        self.busy(8)
+        self.assertEqual(len(self.timers.bodies()), 20)
+
+    def test_copy(self) -> None:
+        """The copy has the exact time, a counter and a mark."""
+        properties = {names.TIMER_DELAY_SEC: "5", names.TIMER_OUT_MS: "5000", names.REAL_TOPIC: "T", names.TAGS: "A"}
+        stored = StoredMessage(
+            0, 0, 0, 0, 1, 0, 777, 0, 5, HOST, 1234, HOST, 2, 0, b"body", "t", encode(properties)
+        )  # fmt: skip
+        copy: NewMessage = rolled_copy(stored, 5678)
+        found = decode(copy.properties)
+        self.assertEqual(found, {**properties, names.TIMER_ROLL_TIMES: "1", names.TIMER_DELIVER_MS: "5678"})
+        self.assertEqual(waiting_due_ms(found, 999_999), 5678)
+        self.assertEqual((original_of(copy.prepared_offset), copy.reconsume_times), (777, 2))
+        again = rolled_copy(stored._replace(properties=copy.properties), 5678)
+        self.assertEqual(decode(again.properties)[names.TIMER_ROLL_TIMES], "2")
