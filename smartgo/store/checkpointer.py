@@ -8,10 +8,11 @@ synced first, in a lane of their own, as there may be many of them. Nothing runs
 from __future__ import annotations
 
 import posixpath
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
-from typing import Final
+from typing import Final, TypeVar
 
+from twisted.internet.defer import Deferred
 from twisted.internet.interfaces import IDelayedCall
 from twisted.logger import Logger
 from twisted.python.failure import Failure
@@ -31,6 +32,22 @@ from smartgo.store.recovery.recovered import RecoveredCheckpoint
 from smartgo.store.settings import StoreSettings
 
 LANE: Final = "checkpoint"
+
+T = TypeVar("T")
+
+_AT_ONCE: Final = 256  # files that are synced in one go: each has a descriptor until it is done
+
+
+class _NotOpened(Exception):
+    """
+    A file that is to be synced cannot be opened now, as too many are open.
+
+    @ivar error: why.
+    """
+
+    def __init__(self, error: OSError) -> None:
+        super().__init__(str(error))
+        self.error = error
 
 
 def fresh_directories(files: Iterable[MappedFile]) -> set[str]:
@@ -87,6 +104,7 @@ class Checkpointer:
         self._files = env.files
         self._checkpoints = checkpoints
         self._mappings = mappings
+        self._at_once = max(1, min(_AT_ONCE, mappings.limit // 2))
         self._queues = told.queues
         self._commitlog = told.log
         self._flusher = told.flusher
@@ -173,13 +191,12 @@ class Checkpointer:
             self._timer = None
         await self.idle()
         if self._flusher.failed is None:
-            dirty = self._take_dirty()
-            mappings = [self._mappings.pin(file) for file in dirty]
-            directories = fresh_directories(dirty)
+            dirty = list(self._queues.dirty)
             end = self._commitlog.whole
-            await self._threads.run(
-                LANE, self._write_last, mappings, directories, self._table(end), self._checkpoint(end, True, indexed)
-            )
+            try:
+                await self._save([], dirty, self._write_last, self._table(end), self._checkpoint(end, True, indexed))
+            except _NotOpened as failed:
+                raise failed.error from None
 
     # -- the work ----------------------------------------------------------------------------------------------
 
@@ -192,39 +209,65 @@ class Checkpointer:
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None
-        dirty = self._take_dirty()
-        directories = fresh_directories(dirty)
+        dirty = list(self._queues.dirty)
         asked = self._table_asked
-        wants_table = self._wants_table or bool(directories)
+        wants_table = self._wants_table or any(file.fresh for file in dirty)
         end = min(self._dispatch.end, self._flusher.whole)
-        files = dirty
+        logs: list[MappedFile] = []
         if wants_table and end < self._dispatch.end:
             # The table counts all that is in the queues: the log has to be durable as far as that.
             end = self._dispatch.end
             logs = self._commitlog.files.between(self._flusher.whole, end)
-            files = logs + dirty
-            directories.update(posixpath.dirname(file.path) for file in logs if file.fresh)
+        self._running = True
+        table = self._table(end) if wants_table else None
+        checkpoint = self._checkpoint(end, False, OFF if self._index is None else self._index.durable)
+        work = Deferred.fromCoroutine(self._save(logs, dirty, self._write, table, checkpoint))
+        work.addCallbacks(self._written, self._failed, callbackArgs=(checkpoint, asked if wants_table else 0))
+        work.addBoth(self._end_work)
+
+    async def _save(
+        self,
+        logs: list[MappedFile],
+        dirty: list[MappedFile],
+        write: Callable[..., T],
+        table: QueueTable | None,
+        checkpoint: CheckpointSlot,
+    ) -> T:
+        """
+        Sync files, some at a time, and C{write} the checkpoint with the last of them.
+
+        @raise _NotOpened: a file could not be opened; what was not synced is still dirty.
+        @raise OSError: a sync failed.
+        """
+        while len(dirty) > self._at_once:
+            part, dirty = dirty[: self._at_once], dirty[self._at_once :]
+            await self._synced([], part, self._sync)
+        return await self._synced(logs, dirty, write, table, checkpoint)
+
+    async def _synced(
+        self, logs: list[MappedFile], dirty: list[MappedFile], work: Callable[..., T], *args: object
+    ) -> T:
+        """Return the result of C{work(mappings, directories, *args)}, called in the lane."""
+        part = [file for file in dirty if file in self._queues.dirty]  # the others were removed meanwhile
+        files = logs + part
         pinned: list[IMapping] = []
         try:
             for file in files:
                 pinned.append(self._mappings.pin(file))
-        except OSError as error:  # such as too many open files
-            self._unpin(None, files[: len(pinned)])
-            self._queues.dirty.update(dict.fromkeys(dirty))
-            self._later(error)
-            return
-        self._running = True
-        table = self._table(end) if wants_table else None
-        checkpoint = self._checkpoint(end, False, OFF if self._index is None else self._index.durable)
-        work = self._threads.run(LANE, self._write, pinned, directories, table, checkpoint)
-        work.addBoth(self._unpin, files)
-        work.addCallbacks(self._written, self._failed, callbackArgs=(dirty, checkpoint, asked if wants_table else 0))
-        work.addBoth(self._end_work)
-
-    def _take_dirty(self) -> list[MappedFile]:
-        dirty = list(self._queues.dirty)
-        self._queues.dirty.clear()
-        return dirty
+        except OSError as error:
+            self._unpin(files[: len(pinned)])
+            raise _NotOpened(error) from None
+        for file in part:
+            del self._queues.dirty[file]
+        directories = fresh_directories(part)
+        directories.update(posixpath.dirname(file.path) for file in logs if file.fresh)
+        try:
+            result: T = await self._threads.run(LANE, work, pinned, directories, *args)
+        finally:
+            self._unpin(files)
+        for file in part:
+            file.fresh = False
+        return result
 
     def _checkpoint(self, end: int, clean: bool, indexed: int) -> CheckpointSlot:
         index_ms = self._index_ms if self._index is None else self._index.flushed_ms
@@ -252,6 +295,16 @@ class Checkpointer:
         deleted = dict(self.deleted)  # the table is written by a thread, and topics are deleted meanwhile
         return QueueTable(end, minimum, entries, deleted, [] if self._index is None else self._index.entries())
 
+    def _sync(self, mappings: list[IMapping], directories: set[str]) -> None:
+        """Sync files, and the directories that name new ones; in the lane. @raise OSError: a sync failed."""
+        for mapping in mappings:
+            mapping.sync()
+        for directory in directories:
+            try:
+                self._files.sync_directory(directory)
+            except FileNotFoundError:
+                pass  # the topic was deleted meanwhile
+
     def _write(
         self, mappings: list[IMapping], directories: set[str], table: QueueTable | None, checkpoint: CheckpointSlot
     ) -> OSError | None:
@@ -261,13 +314,7 @@ class Checkpointer:
         @return: why the table could not be replaced: the old one is there still, and so is the old checkpoint.
         @raise OSError: a sync failed.
         """
-        for mapping in mappings:
-            mapping.sync()
-        for directory in directories:
-            try:
-                self._files.sync_directory(directory)
-            except FileNotFoundError:
-                pass  # the topic was deleted meanwhile
+        self._sync(mappings, directories)
         if table is not None:
             try:
                 self._checkpoints.save_table(table)
@@ -284,15 +331,12 @@ class Checkpointer:
             raise error
         self._checkpoints.remove_abort()
 
-    def _unpin(self, result: OSError | Failure | None, files: list[MappedFile]) -> OSError | Failure | None:
+    def _unpin(self, files: list[MappedFile]) -> None:
         for file in files:
             self._mappings.unpin(file)
-        return result
 
-    def _written(self, error: OSError | None, dirty: list[MappedFile], checkpoint: CheckpointSlot, asked: int) -> None:
+    def _written(self, error: OSError | None, checkpoint: CheckpointSlot, asked: int) -> None:
         self._running = False
-        for file in dirty:
-            file.fresh = False
         if error is not None:  # the table's: it is wanted still, also where nobody had asked for it
             self._table_asked = max(self._table_asked, self._table_done + 1)
             self._later(error)
@@ -304,6 +348,9 @@ class Checkpointer:
 
     def _failed(self, failure: Failure) -> None:
         self._running = False
+        if isinstance(failure.value, _NotOpened):  # such as too many open files
+            self._later(failure.value.error)
+            return
         if failure.check(OSError) is None:
             self._log.failure("writing a checkpoint failed", failure)
         self._flusher.fail(failure.value)

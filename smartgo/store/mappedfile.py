@@ -47,7 +47,7 @@ class OpenMappings:
         @param limit: how many may be open; passed only while more than that are pinned.
         """
         self._files = files
-        self._limit = limit
+        self.limit = limit
         self._open: OrderedDict[MappedFile, None] = OrderedDict()
         self.touch = self._open.move_to_end  # an open file was used: one call into C, no Python frame
 
@@ -71,7 +71,7 @@ class OpenMappings:
         view: memoryview = mapping.view
         file.view = view
         self._open[file] = None
-        if len(self._open) > self._limit:
+        if len(self._open) > self.limit:
             self._shrink()
         return view
 

@@ -11,6 +11,7 @@ from twisted.trial.unittest import SynchronousTestCase
 from smartgo.schema.checkpoint import Checkpoint as PeerCheckpoint
 from smartgo.store.checkpoint import SLOT, CheckpointFiles, CheckpointSlot, QueueEntry, QueueTable, Timestamps
 from smartgo.store.interfaces import PutStatus
+from smartgo.store.mappedfile import MappedFile
 from smartgo.store.openstore import OpenStore
 from tests.fakes import EPOCH_MS, FakeEnvironment
 from tests.store.stores import ROOT, StoreTestCase, held, killed, message, power_off, small
@@ -263,6 +264,74 @@ class CheckpointerTests(StoreTestCase):
         self.env.clock.pump([1] * 6)
         self.assertEqual(self.position(), store.log_bounds()[1])
         self.assertIsNone(store.refusal)
+
+    def test_many_files(self) -> None:
+        """However many queues were written to, few of their files are open at a time, and each is synced once."""
+        store = self.start(open_mappings=20)
+        mappings = store._checkpointer._mappings
+        pinned: list[int] = []
+        synced: list[str] = []
+        pin = mappings.pin
+
+        def counted(file: MappedFile) -> Any:
+            found = pin(file)
+            pinned.append(sum(one.pins for one in mappings._open))
+            synced.append(file.path)
+            return found
+
+        self.patch(mappings, "pin", counted)
+        for stop in (False, True):
+            synced.clear()
+            for queue_id in range(100):
+                self.send(store, message(queue_id=queue_id))
+            if stop:
+                self.now(store.close())
+            else:
+                self.env.clock.advance(0.5)
+                files = [file for queue in store._checkpointer._queues for file in queue.files.files]
+                self.assertEqual(([file.fresh for file in files], len(files)), ([False] * 100, 100))
+            self.assertEqual(self.position(), store.log_bounds()[1])
+            queues = [path for path in synced if "consumequeue" in path]
+            self.assertEqual((len(queues), len(set(queues))), (100, 100))
+            self.assertLess(max(pinned), 20)
+
+    def test_removed_meanwhile(self) -> None:
+        """A topic that is deleted while other files are synced is left out, and the checkpoint is written."""
+        store = self.start(open_mappings=20)
+        for queue_id in range(15):
+            self.send(store, message(queue_id=queue_id))
+        self.send(store, *(message("Gone", queue_id=queue_id) for queue_id in range(4)))
+        self.env.threads.held.add("checkpoint")
+        self.env.clock.advance(0.5)
+        gone = store.delete_topic("Gone")
+        self.env.threads.held.clear()
+        self.env.threads.release("checkpoint")
+        self.env.clock.pump([1] * 6)
+        self.successResultOf(gone)
+        self.assertEqual((self.position(), store.refusal), (store.log_bounds()[1], None))
+
+    def test_opened_later(self) -> None:
+        """Where files cannot be opened midway the rest is synced later; a power cut loses nothing after that."""
+        store = self.start(open_mappings=20)
+        for queue_id in range(40):
+            self.send(store, message(queue_id=queue_id))
+        opens = self.env.files.map
+        left = [25]
+
+        def refuse(path: str, writable: bool = True, scattered: bool = False) -> Any:
+            left[0] -= 1
+            if left[0] < 0:
+                raise OSError(errno.EMFILE, "Too many open files", path)
+            return opens(path, writable, scattered)
+
+        self.patch(self.env.files, "map", refuse)
+        self.env.clock.advance(0.5)
+        self.assertEqual(self.position(), 0)
+        self.patch(self.env.files, "map", opens)
+        self.env.clock.pump([1] * 6)
+        self.assertEqual(self.position(), store.log_bounds()[1])
+        again = self.opened(power_off(self.env), small())
+        self.assertEqual([again.bounds("T", queue_id) for queue_id in range(40)], [(0, 1)] * 40)
 
     def test_stop_fails(self) -> None:
         """A stop in which no checkpoint can be written, the one under way included, leaves no call behind."""
