@@ -50,12 +50,12 @@ SEED: Final = 20261122
 Attack = Callable[[Stage], None]
 
 
-def opened(address: Address, count: int, timeout: float = 10.0) -> list[Wire]:
-    """Open connections; those that are refused are left out."""
+def opened(address: Address, count: int, timeout: float = 10.0, source: str = "") -> list[Wire]:
+    """Open connections, from one IP address; those that are refused are left out."""
     found = []
     for _ in range(count):
         try:
-            found.append(Wire(address, timeout))
+            found.append(Wire(address, timeout, source=source))
         except OSError:
             continue
     return found
@@ -267,8 +267,8 @@ def locks(stage: Stage) -> None:
 
 
 def groups(stage: Stage) -> None:
-    """Heartbeats of consumers in a thousand groups each; then look whether another person's group is still made."""
-    wires = opened(stage.aim.broker, stage.aim.size(5, 20))
+    """Heartbeats of consumers in a thousand groups each; then look whether a group of another address is still made."""
+    wires = opened(stage.aim.broker, stage.aim.size(5, 20), source="127.0.0.2")  # half of the table is its share
     taken = 0
     for number, wire in enumerate(wires):
         consumers = [_consumer(f"attack-{number}-{group}") for group in range(900)]

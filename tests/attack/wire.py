@@ -118,14 +118,17 @@ class Wire:
     Every failure is an C{OSError} or C{EOFError}: an attacker counts them and goes on.
     """
 
-    def __init__(self, address: Address, timeout: float = 30.0, receive_buffer: int = 0) -> None:
+    def __init__(self, address: Address, timeout: float = 30.0, receive_buffer: int = 0, source: str = "") -> None:
         """
         @param receive_buffer: bytes of the kernel's buffer; small ones make a client that does not read.
+        @param source: the IP address to connect from; by default the system chooses it.
         """
         self.socket = socket.socket()
         if receive_buffer:
             self.socket.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, receive_buffer)
         self.socket.settimeout(timeout)
+        if source:
+            self.socket.bind((source, 0))
         self.socket.connect(address)
         self.socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         self._buffer = b""
