@@ -71,7 +71,7 @@ def list_command() -> None:
     type=float,
     help="Seconds of load before the first window of a scenario; default: 1 for ours, 8 for a JVM.",
 )
-@click.option("--idle-seconds", default=60.0, show_default=True, help="How long brokers are left alone.")
+@click.option("--idle-seconds", default=60.0, show_default=True, help="Seconds for which idle brokers are observed.")
 @folder_options
 @json_option
 @check_option
@@ -143,7 +143,7 @@ def _fill_in(
 @click.option("--consumer-threads", default=20, show_default=True, help="Consumer threads.")
 @click.option("--rounds", default=3, show_default=True, help="Runs of each kind on each broker.")
 @click.option("--seconds", default=20.0, show_default=True, help="Length of a producer's window, at least 11.")
-@click.option("--warm-up", default=10.0, show_default=True, help="Seconds of a producer before its window.")
+@click.option("--warm-up", default=10.0, show_default=True, help="Warm-up of a producer in seconds.")
 @click.option("--backlog", default=2_000_000, show_default=True, help="Messages a consumer finds.")
 @folder_options
 @json_option
@@ -205,11 +205,11 @@ def apache_command(
     type=click.Choice(["sample", "cprofile"]),
     default="sample",
     show_default=True,
-    help="sample: true proportions, lines. cprofile: numbers of calls, but Python functions look too dear.",
+    help="sample: true proportions, lines. cprofile: exact numbers of calls, but too much time for Python functions.",
 )
-@click.option("--seconds", default=10.0, show_default=True, help="How long the load lasts.")
-@click.option("--warm-up", default=2.0, show_default=True, help="Seconds of load before.")
-@click.option("--top", default=30, show_default=True, help="How many functions and lines to print.")
+@click.option("--seconds", default=10.0, show_default=True, help="Duration of the load in seconds.")
+@click.option("--warm-up", default=2.0, show_default=True, help="Warm-up in seconds.")
+@click.option("--top", default=30, show_default=True, help="Number of functions and lines to print.")
 @folder_options
 def profile_command(
     scenario: str,
@@ -278,8 +278,8 @@ def console_command(
 
 @main.command("scale")
 @click.argument("scenarios", nargs=-1, type=click.Choice(scaling.SCENARIOS), metavar="[SCENARIO]...")
-@click.option("--brokers", type=click.IntRange(2), default=2, show_default=True, help="How many broker processes.")
-@click.option("--pin", is_flag=True, help="Tie each broker with all its threads to a processor of its own.")
+@click.option("--brokers", type=click.IntRange(2), default=2, show_default=True, help="Number of broker processes.")
+@click.option("--pin", is_flag=True, help="Pin each broker with all its threads to a processor of its own.")
 @click.option("--rounds", default=5, show_default=True, help="Pairs of windows: one broker under load, and all.")
 @click.option("--seconds", default=5.0, show_default=True, help="Length of a window.")
 @click.option("--warm-up", default=1.0, show_default=True, help="Seconds of load before each window.")
@@ -322,7 +322,7 @@ def scale_command(
 
 
 @main.command("index")
-@click.option("--rounds", default=5, show_default=True, help="Rounds of each case; the best is told.")
+@click.option("--rounds", default=5, show_default=True, help="Rounds of each case; the best is reported.")
 @folder_options
 def index_command(rounds: int, work: Path | None, keep: bool, ports: int, jars: Path | None) -> None:
     """Measure what the index costs a message, in this process: with numpy and without, in long runs and in short."""

@@ -89,10 +89,10 @@ def quiet(results: Results) -> Table:
 
 def verdicts(results: Results) -> Table:
     """Lay out asked against got."""
-    table = Table(title="Asked and got (medians)", title_justify="left")
+    table = Table(title="Goals and results (medians)", title_justify="left")
     for title in ("scenario", "broker", "quantity"):
         table.add_column(title)
-    for title in ("asked, at most", "got", ""):
+    for title in ("goal, at most", "result", ""):
         table.add_column(title, justify="right")
     for each in results.verdicts:
         got = "not measured" if each.got is None else f"{each.got:.2f}"

@@ -33,7 +33,7 @@ from .workshop import (
     type=click.Choice(["json", "random"]),
     default="json",
     show_default=True,
-    help="What messages hold; random bytes are kind to Parquet, which then has nothing to decompress.",
+    help="Content of the messages; random bytes favour Parquet, which then has nothing to decompress.",
 )
 @folder_options
 @json_option
@@ -75,13 +75,13 @@ def spark_command(
     type=click.Choice(["ours", "rocketmq"]),
     default="ours",
     show_default=True,
-    help="Whose broker writes the store that is followed.",
+    help="Broker that writes the store.",
 )
 @click.option("--rate", default=5000, show_default=True, help="Messages a second.")
-@click.option("--seconds", default=300.0, show_default=True, help="How long; the query is killed half-way.")
-@click.option("--trigger", default="1 second", show_default=True, help="Time between two micro-batches at least.")
+@click.option("--seconds", default=300.0, show_default=True, help="Duration in seconds; the query is killed half-way.")
+@click.option("--trigger", default="1 second", show_default=True, help="Minimum seconds between two micro-batches.")
 @click.option(
-    "--plot", type=click.Path(path_type=Path, dir_okay=False), help="Where to draw the lag over time, as SVG."
+    "--plot", type=click.Path(path_type=Path, dir_okay=False), help="SVG file for a plot of the lag over time."
 )
 @folder_options
 @json_option

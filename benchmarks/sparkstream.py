@@ -40,7 +40,7 @@ _QUIET = 2.0
 _REVIVALS = 5
 _TOO_SLOW = "failed to connect back"
 
-_QUANTILES = (("half within", 0.5), ("95 % within", 0.95), ("99 % within", 0.99), ("at most", 1.0))
+_QUANTILES = (("median", 0.5), ("95 % within", 0.95), ("99 % within", 0.99), ("maximum", 1.0))
 
 Say = Callable[[str], None]
 

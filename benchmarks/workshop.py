@@ -35,7 +35,7 @@ def folder_options(function: _F) -> _F:
     options = (
         click.option("--work", type=folder, help="Folder for stores and logs; default: a temporary one."),
         click.option("--keep", is_flag=True, help="Leave stores and logs there when done."),
-        click.option("--ports", default=22000, show_default=True, help="Take free ports from here upwards."),
+        click.option("--ports", default=22000, show_default=True, help="Use free ports from this one upwards."),
         click.option(
             "--jars",
             type=folder,
@@ -67,14 +67,14 @@ def json_option(function: _F) -> _F:
         "--json",
         "json_path",
         type=click.Path(path_type=Path, dir_okay=False),
-        help="Where to write the figures; default: benchmarks/results/TIME-COMMAND.json.",
+        help="File for the figures; default: benchmarks/results/TIME-COMMAND.json.",
     )(function)
 
 
 def check_option(function: _F) -> _F:
-    return click.option("--check", is_flag=True, help="End with status 1 when a goal is missed or an error answered.")(
-        function
-    )
+    return click.option(
+        "--check", is_flag=True, help="End with status 1 when a goal is missed or an answer was an error."
+    )(function)
 
 
 @contextmanager

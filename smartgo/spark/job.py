@@ -55,14 +55,16 @@ def parser() -> argparse.ArgumentParser:
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     made.add_argument("stores", nargs="+", metavar="STORE_DIR", help="root directory of a store; patterns are allowed")
-    made.add_argument("--out", required=True, metavar="DIR", help="where to; a local directory or any that Spark knows")
-    made.add_argument("--overwrite", action="store_true", help="replace what an earlier run left in DIR")
-    made.add_argument("--from", dest="starting", metavar="TIME", help="only what was stored at or after this time")
-    made.add_argument("--to", dest="ending", metavar="TIME", help="only what was stored before this time")
-    made.add_argument("--keys", type=_positive, default=_KEYS, metavar="N", help="how many keys to list (%(default)s)")
-    made.add_argument("--master", help="where to run, as Spark says it; by default what spark-submit says, or local[*]")
-    made.add_argument("--check", action="store_true", help="end with status 1 if there is damage")
-    made.add_argument("-q", "--quiet", action="store_true", help="say nothing but errors")
+    made.add_argument(
+        "--out", required=True, metavar="DIR", help="output directory, local or any that Spark can write to"
+    )
+    made.add_argument("--overwrite", action="store_true", help="replace the output of an earlier run in DIR")
+    made.add_argument("--from", dest="starting", metavar="TIME", help="only messages stored at or after this time")
+    made.add_argument("--to", dest="ending", metavar="TIME", help="only messages stored before this time")
+    made.add_argument("--keys", type=_positive, default=_KEYS, metavar="N", help="number of keys to list (%(default)s)")
+    made.add_argument("--master", help="Spark master URL; by default that of spark-submit, or local[*]")
+    made.add_argument("--check", action="store_true", help="exit with status 1 if there is damage")
+    made.add_argument("-q", "--quiet", action="store_true", help="print errors only")
     return made
 
 

@@ -78,7 +78,7 @@ def page(report: Report, plotly: str) -> str:
 
 
 def _title(report: Report) -> str:
-    what = "What is in the message store" if len(report.stores) == 1 else "What is in the message stores"
+    what = "Contents of the message store" if len(report.stores) == 1 else "Contents of the message stores"
     return f"{what} {', '.join(report.stores)}"
 
 
@@ -88,7 +88,7 @@ def _header(report: Report, totals: Row) -> str:
     plural = "" if len(report.stores) == 1 else "s"
     paths = ", ".join(f"<code>{_text(path)}</code>" for path in report.stores)
     return (
-        f"<header><div><h1>What is in the message store{plural}</h1>"
+        f"<header><div><h1>Contents of the message store{plural}</h1>"
         f'<p class="about">{paths} · {period}</p></div>'
         '<button class="theme" type="button">light / dark</button></header>\n'
     )
@@ -104,13 +104,13 @@ def _tiles(report: Report, totals: Row) -> str:
         ("Stored", size_text(totals["bytes"]), f"bodies {size_text(mean)} on average", ""),
         ("Period", _period(totals), _rate(totals), ""),
         (
-            "Lag to storing",
+            "Lag",
             span_text(totals["lag_p50"]),
-            f"half within; 99 % within {span_text(totals['lag_p99'])}",
+            f"median; 99 % within {span_text(totals['lag_p99'])}",
             "",
         ),
-        ("Given back", f"{totals['retries']:,}", "in retry topics", ""),
-        ("Dead letters", f"{totals['dead']:,}", "given up on", "bad" if totals["dead"] else ""),
+        ("Sent back", f"{totals['retries']:,}", "in retry topics", ""),
+        ("Dead letters", f"{totals['dead']:,}", "no longer retried", "bad" if totals["dead"] else ""),
         (
             "Damage",
             f"{count:,} {'place' if count == 1 else 'places'}" if count else "none",
@@ -134,35 +134,35 @@ def _sections(report: Report, totals: Row, figures: dict[str, Chart]) -> Iterabl
         column = span_text(report.width * 1000)
         yield _section(
             "Messages over time",
-            f"By when they were stored, UTC; a column is {column}. The {charts.OTHERS} are topics with fewer messages.",
+            f"By store time, UTC; each column is {column}. The {charts.OTHERS} are topics with fewer messages.",
             _chart(figures, "time", charts.timeline(tables["timeline"], report.width)),
         )
         yield _section(
             "Topics",
-            "Retry, dead-letter, delay and transaction topics are the broker's own; lag is from birth at the producer "
-            "to storing, by two clocks. Click a heading to sort.",
+            "Retry, dead-letter, delay and transaction topics are the broker's own; lag is from creation at the "
+            "producer to storing, by two clocks. Click a heading to sort.",
             _chart(figures, "topics", charts.largest_topics(tables["by_topic"])),
             _topics(tables["by_topic"]),
         )
         yield '<div class="pair">'
         yield _section(
             "Tags",
-            "An area is as large as its messages are many.",
+            "The area of a tag is proportional to its number of messages.",
             _chart(figures, "tags", charts.tags(tables["by_tag"])),
         )
         yield _section(
             "Bodies by size",
-            "As stored, so compressed ones count compressed.",
+            "Size as stored: compressed bodies count with their compressed size.",
             _chart(figures, "sizes", charts.body_sizes(tables["sizes"])),
         )
         yield '</div><div class="pair">'
         yield _lag_sections(tables, figures)
         yield "</div>"
         yield '<div class="pair">'
-        yield _section("Retries and dead letters", "What consumer groups gave back.", _retries(tables["retries"]))
+        yield _section("Retries and dead letters", "Messages that groups sent back.", _retries(tables["retries"]))
         yield _section(
             "Keys with the most messages",
-            "Of plain topics. A key that stands out may be a constant that was meant to be an id.",
+            "Plain topics only. A key with far more messages than others may be a constant that should be an id.",
             _keys(tables["top_keys"][:_KEYS]),
         )
         yield "</div>"
@@ -177,28 +177,28 @@ def _lag_sections(tables: Mapping[str, Sequence[Row]], figures: dict[str, Chart]
         return _section("Lag", "", '<p class="none">No plain topic has messages.</p>')
     return _section(
         "Lag over time",
-        "Plain topics: milliseconds from birth to storing.",
+        "Plain topics: milliseconds from creation at the producer to storing.",
         _chart(figures, "lag", charts.lag_over_time(tables["lag_timeline"])),
     ) + _section(
-        "How long it took",
-        "Plain topics: from birth to storing. Before birth means that clocks disagree.",
+        "Distribution of the lag",
+        "Plain topics: from creation to storing. A negative lag means that the clocks of producer and broker disagree.",
         _chart(figures, "steps", charts.lag_steps(tables["lags"])),
     )
 
 
 def _damage(rows: Sequence[Row]) -> str:
     if not rows:
-        return _section("Damage", "", '<p class="none good">Every record was read, and every checksum holds.</p>')
+        return _section("Damage", "", '<p class="none good">Every record was read, and every checksum is correct.</p>')
     columns = [
         _Column("Store", lambda row: _name(row["store"])),
         _Column("File", lambda row: _name(row["file"].rpartition("/")[2])),
         _Column("Physical offset", lambda row: _number(row["offset"]), True),
         _Column("Bytes", lambda row: _number(row["length"]), True),
-        _Column("What is wrong", lambda row: f'<td class="words">{_text(row["reason"])}</td>'),
+        _Column("Reason", lambda row: f'<td class="words">{_text(row["reason"])}</td>'),
     ]
     return _section(
         "Damage",
-        "What could not be read, and so is not in the figures; the end of a log that a crash cut short is among it.",
+        "Parts of the log that could not be read and are not in the figures, such as an end cut short by a crash.",
         _table(columns, rows),
     )
 
@@ -211,9 +211,9 @@ def _topics(rows: Sequence[Row]) -> str:
         _Column("Body, mean", lambda row: _valued(row["body_mean"], size_text(row["body_mean"] or 0)), True),
         _Column("Queues", lambda row: _number(row["queues"]), True),
         _Column("Tags", lambda row: _number(row["tags"]), True),
-        _Column("Lag, half", lambda row: _valued(row["lag_p50"], span_text(row["lag_p50"])), True),
+        _Column("Lag, median", lambda row: _valued(row["lag_p50"], span_text(row["lag_p50"])), True),
         _Column("99 %", lambda row: _valued(row["lag_p99"], span_text(row["lag_p99"])), True),
-        _Column("Most", lambda row: _valued(row["lag_max"], span_text(row["lag_max"])), True),
+        _Column("Maximum", lambda row: _valued(row["lag_max"], span_text(row["lag_max"])), True),
         _Column("Last stored", lambda row: _moment(row["last_stored"])),
     ]
     return _table(columns, rows)
@@ -221,13 +221,13 @@ def _topics(rows: Sequence[Row]) -> str:
 
 def _retries(rows: Sequence[Row]) -> str:
     if not rows:
-        return '<p class="none good">No consumer group gave anything back.</p>'
+        return '<p class="none good">No consumer group sent a message back.</p>'
     columns = [
         _Column("Group", lambda row: _name(row["group"])),
         _Column("From topic", lambda row: _name(row["topic"] or NOTHING)),
-        _Column("Given back", lambda row: _number(row["retries"]), True),
-        _Column("Given up", lambda row: _number(row["dead"]), True),
-        _Column("Most times", lambda row: _number(row["most_times"]), True),
+        _Column("Sent back", lambda row: _number(row["retries"]), True),
+        _Column("Dead letters", lambda row: _number(row["dead"]), True),
+        _Column("Maximum retries", lambda row: _number(row["most_times"]), True),
         _Column("Last", lambda row: _moment(row["last_stored"])),
     ]
     return _table(columns, rows)
@@ -260,8 +260,8 @@ def _stores(rows: Sequence[Row]) -> str:
 
 def _footer(report: Report) -> str:
     return (
-        f"<footer>Made {_time(report.made)} UTC by <code>smartgo-spark</code>. The same figures, all rows of them, lie "
-        "beside this file as Parquet.</footer>\n"
+        f"<footer>Created {_time(report.made)} UTC by <code>smartgo-spark</code>. All rows of these figures are "
+        "in Parquet files beside this one.</footer>\n"
     )
 
 

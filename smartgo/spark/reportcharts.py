@@ -126,12 +126,12 @@ def lag_over_time(rows: Sequence[Row]) -> Chart:
                 "marker": {"size": 5},
                 "hovertemplate": "%{y:,} ms",
             }
-            for name, label, role in (("lag_p99", "99 % within", 7), ("lag_p50", "half within", 0))
+            for name, label, role in (("lag_p99", "99 %", 7), ("lag_p50", "median", 0))
         ],
         "layout": {
             "hovermode": "x unified",
             "xaxis": {"type": "date"},
-            "yaxis": {"title": {"text": "ms from birth to storing"}, "rangemode": "tozero"},
+            "yaxis": {"title": {"text": "ms from creation to storing"}, "rangemode": "tozero"},
             "legend": {"orientation": "h", "y": -0.22},
         },
         "height": 300,
@@ -144,8 +144,8 @@ def lag_steps(rows: Sequence[Row]) -> Chart:
 
     @param rows: C{from_ms} and C{messages}, in order; -1 for clocks that disagree.
     """
-    labels = ["before birth" if row["from_ms"] < 0 else span_text(row["from_ms"]) for row in rows]
-    return _columns(labels, [row["messages"] for row in rows], "at least so long", 0, "%{x}: %{y:,} messages")
+    labels = ["negative" if row["from_ms"] < 0 else span_text(row["from_ms"]) for row in rows]
+    return _columns(labels, [row["messages"] for row in rows], "lag of at least", 0, "%{x}: %{y:,} messages")
 
 
 def body_sizes(rows: Sequence[Row]) -> Chart:
