@@ -291,6 +291,35 @@ class HeldTests(CleanerTestCase):
         self.assertEqual(len(self.names()), 2)
 
 
+class SlaveTests(CleanerTestCase):
+    """A slave removes its own files, by its own rules, as RocketMQ's slaves do."""
+
+    def test_own_rules(self) -> None:
+        """It removes what its rules say whatever its master keeps, and goes on copying; so after a restart."""
+        master = self.store(forcible=False)
+        env = FakeEnvironment()
+        rules = RetentionRules(free_minimum=0, forcible=False, log_size=3 * LOG_SIZE)
+        settings = small(retention=rules, disk_free_minimum=0, replica=True)
+        slave = self.opened(env, settings)
+        for _ in range(3):
+            self.fill(master, 100)
+            while slave.log_bounds()[1] < master.log_bounds()[1]:
+                at = slave.log_bounds()[1]
+                piece = master.piece(at, 1000)
+                assert piece is not None
+                slave.append_raw(at, bytes(piece))
+            for _ in range(700):  # the first look is a minute after a start
+                env.clock.advance(0.1)
+            begin, end = slave.log_bounds()
+            self.assertEqual((master.log_bounds()), (0, end))
+            self.assertLessEqual(end - begin, 3 * LOG_SIZE)
+            first = slave.bounds("T", 0)[0]
+            self.assertEqual(self.bodies(slave), self.bodies(master)[first:])
+            self.stopped(slave)
+            slave = self.opened(env, settings)
+            self.assertEqual((slave.log_bounds(), slave.bounds("T", 0)[0]), ((begin, end), first))
+
+
 class KilledTests(CleanerTestCase):
     """A process that is killed, or a machine that loses power, at every step of the removal."""
 

@@ -19,6 +19,7 @@ from smartgo.config.loading import Surroundings, load
 from smartgo.node.registryserver import Registry
 from smartgo.schema.bodies import TopicConfig
 from smartgo.schema.refusalkind import RefusalKind
+from smartgo.store.queues.expiry import ExpiredUnits
 from tests.broker.fakecluster import BROKER, REGISTRY, SMALL, Cluster
 from tests.cli.case import ClusterCase, CommandCase
 from tests.remoting.doubles import sweeper_of
@@ -261,6 +262,20 @@ class DoctorTests(Examining):
         self.assertTrue(self.out("doctor").endswith("\nNo problems, 2 warnings.\n"))
         self.out("topic", "create", "Shut", "--perm", "r")
         self.assertIn("1 problem, 2 warnings", self.invoke("doctor", status=1).stderr)
+
+    def test_removed_unread(self) -> None:
+        """A group whose messages were removed before it read them is told how many it lost."""
+        self.out("topic", "create", "T", "-n", "1")
+        self.cluster.send("T")
+        self.cluster.pump(1.0)
+        self.out("group", "create", "cg")
+        self.cluster.broker.offsets.commit("cg", "T", 0, 1)
+        progress = self.cluster.broker.group_progress
+        self.cluster.broker.offsets.commit("cg", "T", 0, 0)
+        progress.unread_removals.expired(ExpiredUnits("T", 0, 0, 1204))
+        self.cluster.broker.offsets.commit("cg", "T", 0, 1)
+        said = self.examine()["warning", "group cg"]
+        self.assertIn("1,204 messages were removed before this group read them", said)
 
     def test_groups(self) -> None:
         """A group that messages wait for and nobody is in, and dead letters, are told."""
