@@ -73,6 +73,7 @@ class Connection:
     @ivar local_ip: the IP address of ours that was dialled, or empty.
     @ivar local_port: the port of ours that was dialled, or C{0}.
     @ivar calls: what we asked of the peer.
+    @ivar heard: takes an answer to one of these.
     @ivar outstanding: requests whose answers are outstanding.
     @ivar in_flight: how many those are, long polls not counted.
     @ivar frames: how many whole frames came.
@@ -82,7 +83,8 @@ class Connection:
 
     __slots__ = (
         "__weakref__", "_decoder", "_dispatcher", "_limits", "_listener", "_sweeper", "_turns", "_waiting", "address",
-        "calls", "dialled", "frames", "host", "in_flight", "ip", "link", "local_ip", "local_port", "outstanding",
+        "calls", "dialled", "frames", "heard", "host", "in_flight", "ip", "link", "local_ip", "local_port",
+        "outstanding",
     )  # fmt: skip
 
     def __init__(
@@ -97,6 +99,7 @@ class Connection:
         self._decoder = LengthFieldDecoder(limits.frame, SHORTEST)
         self._waiting: list[bytes] = []  # frames read and not taken yet
         self.calls = Calls(link, sweeper, limits)
+        self.heard = self.calls.answered
         self.dialled = link.dialled
         self.address = link.address
         self.ip = ""
@@ -259,10 +262,6 @@ class Connection:
         names = Counter(map(_kind_of, frames))
         detail = ", ".join(f"{count} of {name}" for name, count in names.most_common(3))
         self._sweeper.slow.note(names.most_common(1)[0][0], seconds, f"{detail}, with {self.address}")
-
-    def heard(self, answer: Command) -> None:
-        """Take an answer to a call of ours."""
-        self.calls.answered(answer)
 
     def unreadable(self, error: BadHeader) -> None:
         """Note a frame whose header could not be read."""

@@ -148,7 +148,7 @@ class Dispatcher:
                 raise FramingError(f"a frame cannot be read ({self._bugs.remark(Failure())})") from None
             if request.flag & RESPONSE:
                 peer.heard(request)
-                if not peer.open:
+                if link.state.over:
                     break
                 continue
             try:
