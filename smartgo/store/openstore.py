@@ -17,10 +17,12 @@ from smartgo.errors import MessageIllegal, ServiceNotAvailable
 from smartgo.observer import ObserverList, OneShotObserver
 from smartgo.schema.message import NewMessage
 from smartgo.schema.refusalkind import RefusalKind
+from smartgo.schema.regions import Region
 from smartgo.store.ackpolicy import AllOf
 from smartgo.store.allocate import LogSpace
 from smartgo.store.checkpointer import Checkpointed, Checkpointer
 from smartgo.store.commitlog import CommitLog
+from smartgo.store.damagerepair import DamageRepair
 from smartgo.store.dispatch import QueueDispatch
 from smartgo.store.filecleaner import CleanedParts, FileCleaner
 from smartgo.store.flush import Flusher
@@ -120,6 +122,7 @@ class OpenStore(StoreReads):
         memory = int(env.host.memory * settings.memory_ratio)
         known = (recovered.verified_from, recovered.damage)
         integrity = LogIntegrity(env, root, log, known, lambda: flusher.flushed, settings.scrub_rate)
+        self._damage_repair = DamageRepair(log, queues, integrity.damage, env.threads, env.files)
         reader = MessageReader(log, queues.by_key, settings, memory, env.threads, env.files, integrity.verified)
         lookup = MessageLookup(log, reader, env.threads, env.files)
         raw_log = RawLog(log, reader, env.threads, env.files)
@@ -310,6 +313,10 @@ class OpenStore(StoreReads):
         finally:
             if self._is_open:
                 self.end_run()
+
+    def repair_damage(self, region: Region, data: bytes) -> Deferred[None]:
+        """Put a damaged region right with what another copy of the log has there; see L{DamageRepair.repair}."""
+        return self._damage_repair.repair(region, data)
 
     def follow(self, listener: Callable[[int], None]) -> None:
         """See L{IReplicatedLog.follow}."""

@@ -10,6 +10,9 @@ sooner for a topic that the log has and the table lacks. Three rules are stricte
  - Delivery positions count when our log has come as far as the master's was then. What it had delivered may not have
    come yet: should we become the master before, nobody would deliver that again.
 
+After the tables, damaged regions of our log are put right with the master's records
+(L{smartgo.broker.cluster.damagefetcher}).
+
 What is answered byte by byte as the last time is not even read, unless our own table has changed meanwhile.
 
 While no master can be asked, a topic of which the log brought messages is readable with default settings: it was
@@ -29,6 +32,7 @@ from twisted.logger import Logger
 from twisted.python.failure import Failure
 from zope.interface import implementer
 
+from smartgo.broker.cluster.damagefetcher import DamageFetcher
 from smartgo.broker.cluster.registrar import Ask
 from smartgo.broker.tables.adoption import adopt
 from smartgo.broker.tables.groups import GroupTable
@@ -112,6 +116,7 @@ class TableReplicator(Service):
         self._offsets = tables.offsets
         self._delays = tables.delays
         self._followed = followed
+        self._damage = DamageFetcher(ask, store)
         self._delays_changed = tables.delays_changed
         self._timer: IDelayedCall | None = None
         self._running: Deferred[None] = succeed(None)
@@ -168,7 +173,13 @@ class TableReplicator(Service):
             if await self._end_of(master) < end:  # we have all from it
                 self._note(f"{master} has less of the log than we have")
                 return False
-            for step in self._copy_topics, self._copy_groups, self._copy_delays, self._copy_offsets:
+            for step in (
+                self._copy_topics,
+                self._copy_groups,
+                self._copy_delays,
+                self._copy_offsets,
+                self._damage.repair,
+            ):
                 await step(master)
                 if not self._followed():  # what it answered did not count
                     self._note("no master is followed")

@@ -20,6 +20,7 @@ from smartgo.schema.bodies import SubscriptionGroupConfig, TopicConfig
 from smartgo.schema.codes import RequestCode, ResponseCode
 from smartgo.schema.command import Command
 from smartgo.schema.headers.topics import DeleteTopicRequest
+from smartgo.store.damage import DamageTable
 from smartgo.tablefile import TableFile
 from tests.broker.doubles import FakeStore
 from tests.broker.fakecluster import BROKER, FAST, Cluster
@@ -39,6 +40,7 @@ class SlaveStore(FakeStore):
     def __init__(self) -> None:
         super().__init__()
         self.end = 0
+        self.damage = DamageTable([], lambda: None)
         self.gone: list[tuple[str, int | None]] = []
 
     def log_bounds(self) -> tuple[int, int]:

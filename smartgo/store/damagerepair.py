@@ -1,0 +1,109 @@
+"""Putting a damaged region of the log right with the records that another copy of the log has at the same place."""
+
+from __future__ import annotations
+
+from twisted.internet.defer import Deferred
+from twisted.logger import Logger
+
+from smartgo.env.interfaces import IFiles, IThreads
+from smartgo.errors import LogsDiffer
+from smartgo.schema.consumequeue import Unit
+from smartgo.schema.logcheck import DamagedBytes, LogCheck
+from smartgo.schema.message import PREPARED, StoredMessage
+from smartgo.schema.properties import TagCodes
+from smartgo.schema.regions import Region
+from smartgo.store.commitlog import CommitLog
+from smartgo.store.damage import DamageTable
+from smartgo.store.mappedfile import MappedFile
+from smartgo.store.queues.file import ConsumeQueues
+
+LANE = "tables"
+
+
+class DamageRepair:
+    """Repairs the damaged regions of one open store."""
+
+    _log = Logger()
+
+    def __init__(
+        self, log: CommitLog, queues: ConsumeQueues, damage: DamageTable, threads: IThreads, files: IFiles
+    ) -> None:
+        self._commitlog = log
+        self._queues = queues
+        self._damage = damage
+        self._threads = threads
+        self._files = files
+        self._tags = TagCodes()
+
+    def repair(self, region: Region, data: bytes) -> Deferred[None]:
+        """
+        Write records in place of a damaged region, durably, and let readers have them.
+
+        @param data: what another copy of the log has there: whole valid records, as long as the region.
+        @raise LogsDiffer: through the Deferred: it is not that; nothing was changed.
+        @raise OSError: through the Deferred: it could not be written; the region is still damaged.
+        """
+        return Deferred.fromCoroutine(self._repair(region, data))
+
+    async def _repair(self, region: Region, data: bytes) -> None:
+        file = self._commitlog.files.find(region.offset)
+        if file is None or region not in self._damage.regions:
+            return  # it was removed, or repaired meanwhile
+        records = _records(region, data, file)
+        await self._threads.run(LANE, self._write, file, region, data)
+        self._damage.remove(region)
+        for message in records:
+            self._restore_unit(message)
+        self._log.info(
+            "the damaged region of {size} B at {offset} was put right: {count} messages are delivered again",
+            size=region.length,
+            offset=region.offset,
+            count=len(records),
+        )
+
+    def _write(self, file: MappedFile, region: Region, data: bytes) -> None:
+        """Write through the file, not the mapping: an unreadable page is an error there; in the lane."""
+        self._files.overwrite(file.path, region.offset - file.base, data)
+        mapping = self._files.map(file.path)
+        try:
+            mapping.sync()
+        finally:
+            mapping.close()
+
+    def _restore_unit(self, message: StoredMessage) -> None:
+        """Let the queue lead to a record again where its unit was made anew without it."""
+        queue = self._queues.by_key.get((message.topic, message.queue_id))
+        number = message.queue_offset
+        if queue is None or message.sys_flag & PREPARED or not queue.minimum <= number < queue.visible:
+            return
+        view = queue.view(number, 1)
+        file = queue.files.find(number * len(Unit(0, 0, 0).pack()))
+        if view is None or file is None or not Unit.unpack(view).is_filler:
+            return
+        code = self._tags.of_stored(message.properties)
+        if queue.delay_ms is not None:
+            code = message.stored_ms + queue.delay_ms
+        view[:] = Unit(message.physical_offset, message.size, code).pack()
+        self._queues.dirty[file] = None
+
+
+def _records(region: Region, data: bytes, file: MappedFile) -> list[StoredMessage]:
+    """
+    Return the records that are to be written.
+
+    @raise LogsDiffer: the bytes are not whole records of that place.
+    """
+    begin = region.offset
+
+    def read(offset: int, size: int) -> bytes:
+        return data[offset - begin : offset - begin + size]
+
+    found = []
+    check = LogCheck(read, begin, region.end, begin + len(data), file.end)
+    for one in check:
+        if isinstance(one, DamagedBytes):
+            raise LogsDiffer(f"what the other copy has at {one.offset} is no record: {one.reason}")
+        found.append(one)
+    if len(data) != region.length or check.position != region.end:
+        raise LogsDiffer(f"the other copy has {len(data)} B at {begin}, where {region.length} B are damaged")
+    return found
