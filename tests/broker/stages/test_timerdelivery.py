@@ -139,7 +139,7 @@ class DeliveryTests(StoreTestCase):
         )
 
     def test_copy(self) -> None:
-        """What is delivered has topic, queue and properties restored, as RocketMQ does; its mark names its original."""
+        """What is delivered has the topic, queue and properties that RocketMQ gives it; its mark names its original."""
         waiting = timed(NOW + 500, "k", TAGS="TagA")
         self.timers.send(waiting)
         self.timers.advance(1, 0.01)
@@ -158,6 +158,8 @@ class DeliveryTests(StoreTestCase):
                 names.TAGS: "TagA",
                 names.TIMER_DELIVER_MS: str(NOW + 500),
                 names.TIMER_OUT_MS: str(NOW),
+                names.REAL_TOPIC: "T",
+                names.REAL_QID: "2",
                 names.TIMER_ENQUEUE_MS: str(original.stored_ms),
                 names.TIMER_DEQUEUE_MS: str(NOW + 500),
             },
