@@ -19,15 +19,21 @@ _BODY_LENGTH_AT: Final = HEAD_SIZE - _BODY_LENGTH.size
 
 place: Final = _PLACE.unpack_from
 """Returns size, queue id, queue offset and physical offset of the record at a position."""
+_body_length = _BODY_LENGTH.unpack_from
 _units = unit_struct.iter_unpack
 
 
 def bears_out(queue: ConsumeQueue, number: int, view: memoryview, part: memoryview) -> bool:
     """Tell whether adjacent records are those that the units lead to."""
     queue_id = queue.queue_id
+    topic = queue.topic_part
+    length = len(topic)
     at = 0
     for physical, size, _ in _units(view):
-        if place(part, at) != (size, queue_id, number, physical) or not is_of(queue, part[at : at + size]):
+        if place(part, at) != (size, queue_id, number, physical):
+            return False
+        begin = at + HEAD_SIZE + _body_length(part, at + _BODY_LENGTH_AT)[0]
+        if part[begin : begin + length] != topic and not is_of(queue, part[at : at + size]):
             return False
         at += size
         number += 1
@@ -36,7 +42,7 @@ def bears_out(queue: ConsumeQueue, number: int, view: memoryview, part: memoryvi
 
 def is_of(queue: ConsumeQueue, part: memoryview) -> bool:
     """Tell whether the first record of C{part} is of the queue's topic; 5.x and IPv6 records need decoding."""
-    begin = HEAD_SIZE + int(_BODY_LENGTH.unpack_from(part, _BODY_LENGTH_AT)[0])
+    begin = HEAD_SIZE + int(_body_length(part, _BODY_LENGTH_AT)[0])
     if part[begin : begin + len(queue.topic_part)] == queue.topic_part:
         return True
     try:

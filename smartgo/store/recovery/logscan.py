@@ -47,16 +47,19 @@ class LogScan:
         position: int,
         check_cancelled: Callable[[], None],
         pass_over: Callable[[LogScan], int | None] | None = None,
+        reached: Callable[[int], None] | None = None,
     ) -> None:
         """
         @param check_cancelled: called between pieces of some MiB; may raise to end the walk.
         @param pass_over: called where the walk would end, given the walk; returns the physical offset of a valid record
             to go on with, C{None} to end.
+        @param reached: called with the position before each piece of some MiB.
         """
         self._files = files
         self._log_files = log_files
         self._check_cancelled = check_cancelled
         self._pass_over = pass_over
+        self._reached = reached
         self.position = position
         self.passed = 0
         self.stop = Stop.END
@@ -76,6 +79,8 @@ class LogScan:
         while (file := self._log_files.find(self.position)) is not None:
             self._check_cancelled()
             begin = self.position
+            if self._reached is not None:
+                self._reached(begin)
             room = file.end - begin
             data = memoryview(self._files.read_at(file.path, begin - file.base, min(_CHUNK, room)))
             if BLANK_SIZE <= len(data) < room:

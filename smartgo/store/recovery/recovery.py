@@ -46,6 +46,7 @@ from smartgo.store.queues.file import ConsumeQueues
 from smartgo.store.recordbatch import CONTINUES, continues
 from smartgo.store.recovery.damagefinder import DamageFinder
 from smartgo.store.recovery.logscan import LogScan, ScannedTail
+from smartgo.store.recovery.progress import ReadingProgress
 from smartgo.store.recovery.quarantine import Quarantine
 from smartgo.store.recovery.queuerebuild import QueueRebuild
 from smartgo.store.recovery.recovered import RecoveredCheckpoint, RecoveredStore
@@ -178,7 +179,8 @@ class Recovery:
             cannot tell a whole record with NUL in its properties from a torn one, nor the filling behind a blank.
         """
         rebuild = self._rebuild
-        walk = LogScan(self._files, self._log_files, begin, self._check_cancelled, self._pass_flushed)
+        progress = ReadingProgress(self._env.clock.seconds, begin, self._log_files.end)
+        walk = LogScan(self._files, self._log_files, begin, self._check_cancelled, self._pass_flushed, progress.reached)
         self._tail_ms = stored_ms = 0
         end = begin
         before: StoredMessage | None = None  # the record before, where it says that its batch goes on
@@ -287,7 +289,8 @@ class Recovery:
         def pass_over(walk: LogScan) -> int | None:
             return None if walk.position >= tail.end else self._damage.pass_over(walk.position, tail.end)
 
-        walk = LogScan(self._files, self._log_files, self._minimum, self._check_cancelled, pass_over)
+        reached = ReadingProgress(self._env.clock.seconds, self._minimum, tail.end).reached
+        walk = LogScan(self._files, self._log_files, self._minimum, self._check_cancelled, pass_over, reached)
         records = ((message, walk.passed) for message in walk if message.physical_offset < tail.end)
         rebuild.make_anew(records, tail.end)
         self._verified_from = self._minimum

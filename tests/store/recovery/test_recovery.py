@@ -248,6 +248,31 @@ class KilledTests(RecoveryTestCase):
         self.assertNotIn(log_path(0), read)
         self.assertEqual(len(self.bodies(after)), 105)
 
+    def test_progress(self) -> None:
+        """A recovery that takes long says every five seconds how far it is, and how long it will still take."""
+        store = self.start(self.env)
+        self.fill(store, 300)
+        self.env.clock.advance(2)
+        self.stopped(store)
+        del self.env.files.files[f"{ROOT}/consumequeue/T/0/{0:020d}"]
+        env = killed(self.env)
+        read_at = env.files.read_at
+
+        def slow(path: str, offset: int, size: int) -> bytes:
+            if "commitlog" in path and size > 1000:
+                env.clock.rightNow += 2.0
+            return read_at(path, offset, size)
+
+        self.patch(env.files, "read_at", slow)
+        with capturedLogs() as logs:
+            after = self.start(env)
+        told = [one for one in logs if "recovering the store" in one["log_format"]]
+        self.assertGreater(len(told), 2)
+        self.assertEqual({one["total"] for one in told}, {after.log_bounds()[1]})
+        self.assertEqual([one["done"] for one in told], sorted(one["done"] for one in told))
+        for one in told:  # two seconds for each file that is left
+            self.assertAlmostEqual(one["left"], (one["total"] - one["done"]) / LOG_SIZE * 2, places=5)
+
     def test_clock_set_back(self) -> None:
         """A clock that was set back, before or during the run, skips nothing."""
         store = self.start(self.env)
