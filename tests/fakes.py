@@ -325,6 +325,12 @@ class FakeFiles:
         file.data[begin:end] = bytes(end - begin)
         file.synced = bytes(file.data)
 
+    def link(self, source: str, target: str) -> None:
+        """The same content under another name."""
+        if target in self.files:
+            raise FileExistsError(errno.EEXIST, "File exists", target)
+        self.files[target] = self._get(source)
+
     def rename(self, source: str, target: str) -> None:
         """Other name, of a file or a directory."""
         if source in self.directories:

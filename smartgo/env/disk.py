@@ -278,6 +278,10 @@ class RealFiles:
         finally:
             os.close(fd)
 
+    def link(self, source: str, target: str) -> None:
+        """Make a hard link."""
+        os.link(source, target, follow_symlinks=False)
+
     def rename(self, source: str, target: str) -> None:
         """Rename a file, replacing C{target}."""
         os.replace(source, target)

@@ -78,7 +78,7 @@ class IThreads(Interface):
         C{checkpoint} (queue files and positions), C{remove} (files that retention lets go), C{index} (index files),
         C{search} (looking into them), C{timers} and C{timersync} (the timer log),
         C{inflate} (bodies of messages, for the API), C{registrations} (large registrations at a registry),
-        C{memory} (returning what was freed).
+        C{memory} (returning what was freed), C{backup} (copies of the store).
         Cancelling is not supported.
         """
 
@@ -178,6 +178,13 @@ class IFiles(Interface):
 
     def zero(path: str, begin: int, end: int) -> None:
         """Overwrite a range with zeros, in place, and fdatasync."""
+
+    def link(source: str, target: str) -> None:
+        """
+        Give a file a second name on the same file system (a hard link).
+
+        @raise OSError: C{EXDEV} where that is another file system, or as the system says.
+        """
 
     def rename(source: str, target: str) -> None:
         """Rename, replacing C{target}."""

@@ -206,6 +206,7 @@ class RequestCode(IntEnum):
     # that do (up to 3010, growing by thousands). Who does not know it answers REQUEST_CODE_NOT_SUPPORTED.
     GET_LOG_TAIL = 30001
     GET_RETENTION = 30002
+    BACKUP_STORE = 30003
 
 
 class ResponseCode(IntEnum):

@@ -211,6 +211,8 @@ class IMessageStore(Interface):
 
     cleaner = Attribute("Removes old files: L{FileCleaner<smartgo.store.filecleaner.FileCleaner>}.")
 
+    backup = Attribute("Copies the store while it runs: L{StoreBackup<smartgo.store.backup.StoreBackup>}.")
+
     damage = Attribute("The damaged regions of the log that are known (L{smartgo.store.damage.DamageTable}).")
 
     scrub = Attribute("Checks all of the log from time to time (L{smartgo.store.scrub.Scrub}).")

@@ -20,6 +20,7 @@ from smartgo.schema.refusalkind import RefusalKind
 from smartgo.schema.regions import Region
 from smartgo.store.ackpolicy import AllOf
 from smartgo.store.allocate import LogSpace
+from smartgo.store.backup import BackupSource, StoreBackup
 from smartgo.store.checkpointer import Checkpointed, Checkpointer
 from smartgo.store.commitlog import CommitLog
 from smartgo.store.damagerepair import DamageRepair
@@ -61,6 +62,7 @@ class OpenStore(StoreReads):
 
     @ivar root: the directory.
     @ivar cleaner: removes old files by the rules of retention.
+    @ivar backup: makes copies of the store while it runs.
     @ivar timers: the messages that wait for a delivery time; C{None} where none are delivered from here.
     """
 
@@ -133,6 +135,8 @@ class OpenStore(StoreReads):
             self.timers = TimerLog(env, root, source, settings.timers_in_memory)
             self._dispatchers.append(self.timers)
             self._log_flushed.add(self.timers.log_flushed)
+        copied = BackupSource(log, flusher, self._checkpointer)
+        self.backup = StoreBackup(env, root, copied, self.flush, settings.disk_free_minimum)
         usage = space.usage()
         self._removal.clear(recovered.checkpoint.table_saved)
         space.clear()
@@ -158,6 +162,7 @@ class OpenStore(StoreReads):
         for dispatcher in self._dispatchers:
             dispatcher.stop()
         self._replica.stop()
+        await self.backup.stop()
         await self._flusher.stop()
         await self._space.stop()
         await self.cleaner.stop()

@@ -75,6 +75,7 @@ COMMANDS = {
     "cluster show": "broker-a",
     "cluster stats": "TOPIC_PUT_NUMS Orders",
     "cluster drain": "broker-a --yes --ignore idle --ignore reader --ignore bencher",
+    "cluster backup": "broker-a",
     "cluster stop-writes": "broker-a --yes",
     "cluster start-writes": "broker-a",
     "cluster export": "",

@@ -192,6 +192,7 @@ REQUESTS: Final = (
     RequestRow(RequestCode.AUTH_LIST_ACL),
     RequestRow(RequestCode.GET_LOG_TAIL, broker="logend", slave=_UNKNOWN),
     RequestRow(RequestCode.GET_RETENTION, broker="queueadmin"),
+    RequestRow(RequestCode.BACKUP_STORE, broker="storeadmin"),
     RequestRow(RequestCode.POP_MESSAGE),
     RequestRow(RequestCode.ACK_MESSAGE),
     RequestRow(RequestCode.PEEK_MESSAGE),

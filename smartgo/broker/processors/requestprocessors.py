@@ -21,6 +21,7 @@ from smartgo.broker.processors.queuelocks import LockTable, RebalanceProcessor
 from smartgo.broker.processors.requestcodes import MAIN_PORT_ALONE
 from smartgo.broker.processors.send import SendProcessor
 from smartgo.broker.processors.sendback import SendBackProcessor
+from smartgo.broker.processors.storeadmin import StoreAdmin
 from smartgo.broker.processors.topicadmin import TopicAdmin
 from smartgo.broker.stages.sendstages import send_stages
 from smartgo.remoting.buglog import BugLog
@@ -59,6 +60,7 @@ class RequestProcessors:
             ProgressAdmin(broker),
             ClientAdmin(broker),
             QueueAdmin(broker),
+            StoreAdmin(broker),
             BrokerAdmin(
                 broker.stats,
                 broker.settings,

@@ -7,6 +7,7 @@ from typing import Final
 import click
 import msgspec
 
+from smartgo.cli.commands.backup import backup
 from smartgo.cli.commands.definitions import export, import_
 from smartgo.cli.commands.drain import drain
 from smartgo.cli.commands.scrub import scrub
@@ -282,5 +283,5 @@ def clean(cluster: ClusterOptions, what: str, broker: str, dry_run: bool, yes: b
     cluster.do(work)
 
 
-for _command in (drain, export, import_, scrub, tidy):
+for _command in (backup, drain, export, import_, scrub, tidy):
     cluster.add_command(_command)

@@ -14,10 +14,10 @@ from smartgo.client.administration.asking import Asking, body_of, deferred
 from smartgo.client.client import header_of
 from smartgo.config.properties import parse, render
 from smartgo.errors import CallFailed, PeerRefused, SettingError
-from smartgo.schema.bodies import BrokerStatsData, ClusterInfo, ConsumeStatsList, KVTable, RetentionReport
+from smartgo.schema.bodies import BackupReport, BrokerStatsData, ClusterInfo, ConsumeStatsList, KVTable, RetentionReport
 from smartgo.schema.codes import RequestCode, ResponseCode
 from smartgo.schema.command import Command
-from smartgo.schema.headers.admin import BrokerConsumeStatsRequest, BrokerStatsRequest
+from smartgo.schema.headers.admin import BackupStoreRequest, BrokerConsumeStatsRequest, BrokerStatsRequest
 from smartgo.schema.headers.registry import (
     AddWritePermRequest,
     AddWritePermResponse,
@@ -179,6 +179,19 @@ class Brokers:
         """
         answer = await self._asking.broker(await self._address(broker), RequestCode.GET_RETENTION)
         return body_of(RetentionReport, answer)
+
+    @deferred
+    async def backup(self, broker: str, name: str = "") -> BackupReport:
+        """
+        Begin a backup of a broker's store, and return how it goes; it goes on after this.
+
+        @param name: of the directory that it gets beside the store's; empty: tell how the last backup goes.
+        @raise PeerRefused: through the Deferred: the name is none or taken, a backup is running, or it is a broker of
+            RocketMQ, which makes none (3).
+        """
+        header = BackupStoreRequest(name=name)
+        answer = await self._asking.broker(await self._address(broker), RequestCode.BACKUP_STORE, header)
+        return body_of(BackupReport, answer)
 
     # -- in and out of use -----------------------------------------------------------------------------------
 

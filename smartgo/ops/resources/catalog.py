@@ -19,6 +19,7 @@ from smartgo.ops.reading.survey import GroupSurvey
 from smartgo.ops.reading.view import ClusterView
 from smartgo.ops.resources.access import AuditApi, SessionApi, TokensApi
 from smartgo.ops.resources.alerts import AlertsApi
+from smartgo.ops.resources.backups import BackupsApi
 from smartgo.ops.resources.clients import ClientsApi
 from smartgo.ops.resources.cluster import ClusterApi
 from smartgo.ops.resources.deadletters import DeadApi
@@ -100,6 +101,7 @@ def all_resources(parts: ResourceParts) -> list[object]:
         TokensApi(security.tokens),
         AuditApi(security.audit),
         ClusterApi(env.clock, cluster.client, view),
+        BackupsApi(view),
         ClientsApi(view, node),
         KvApi(view),
         TopicsApi(view),

@@ -7,6 +7,7 @@ L{smartgo.schema.bodies.shape}.
 
 from __future__ import annotations
 
+from smartgo.schema.bodies.backup import BackupReport
 from smartgo.schema.bodies.clients import (
     CheckClientBody,
     ConnectedClient,
@@ -73,6 +74,7 @@ from smartgo.schema.bodies.topics import (
 )
 
 __all__ = [
+    "BackupReport",
     "Body",
     "BrokerData",
     "BrokerStatsData",

@@ -1,5 +1,5 @@
 """
-Headers about a broker as a whole: 26, 315, 317.
+Headers about a broker as a whole: 26, 315, 317, 30003.
 
 Source: C{GetBrokerConfigResponseHeader}, C{ViewBrokerStatsDataRequestHeader}, C{GetConsumeStatsInBrokerHeader}, 4.9.8.
 """
@@ -32,3 +32,13 @@ class BrokerConsumeStatsRequest(Header, gc=False):
     """317: how far every group is behind; of ordered topics, or of the others."""
 
     is_order: bool = field(name="isOrder")
+
+
+class BackupStoreRequest(Header, gc=False):
+    """
+    30003: begin a backup of the store.
+
+    @ivar name: of the backup; empty to be told of the last one.
+    """
+
+    name: str = ""

@@ -36,6 +36,7 @@ READING: Final = {
     RequestCode.QUERY_TOPICS_BY_CONSUMER: ("group",),
     RequestCode.QUERY_SUBSCRIPTION_BY_CONSUMER: ("group", "topic"),
     RequestCode.GET_RETENTION: (),
+    RequestCode.BACKUP_STORE: ("name",),
     RequestCode.GET_TOPIC_CONFIG: ("topic",),
     RequestCode.GET_SUBSCRIPTIONGROUP_CONFIG: ("group",),
 }

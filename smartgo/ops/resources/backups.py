@@ -1,0 +1,90 @@
+"""The resource of backups: begin a backup of a broker's store, and see how the last one went."""
+
+from __future__ import annotations
+
+from typing import Annotated, Final
+
+import msgspec
+
+from smartgo.client.administration.asking import named
+from smartgo.errors import CallFailed
+from smartgo.ops.reading.view import ClusterView
+from smartgo.ops.resources.names import BrokerPath
+from smartgo.ops.web.routes import ADMIN, READ, RouteCall, route
+from smartgo.schema.bodies import BackupReport
+
+BackupName = Annotated[str, msgspec.Meta(pattern="^[A-Za-z0-9][A-Za-z0-9._-]*$", max_length=100)]
+
+_REFUSES: Final = {404: "There is no such broker."}
+
+
+class BackupOrder(msgspec.Struct, rename="camel", forbid_unknown_fields=True):
+    """A backup to be made: C{name} is that of the directory that it gets beside the store's."""
+
+    name: BackupName
+
+
+class BackupView(msgspec.Struct, rename="camel"):
+    """
+    The last backup of a broker's store since its start; the state is empty if there is none.
+
+    @ivar directory: on the broker's machine.
+    @ivar state: C{running}, C{done}, C{failed}, or empty.
+    @ivar begun: in milliseconds since the epoch; C{ended} 0 while it runs.
+    @ivar files: so far; C{linked}: of them are hard links.
+    @ivar copied: bytes that were copied.
+    @ivar end: physical offset up to which the log is in the backup.
+    @ivar error: the reason of a failure.
+    """
+
+    name: str
+    directory: str
+    state: str
+    begun: int
+    ended: int
+    files: int
+    linked: int
+    copied: int
+    end: int
+    error: str
+
+
+class BackupsApi:
+    """Backups of brokers' stores."""
+
+    def __init__(self, view: ClusterView) -> None:
+        self._view = view
+
+    @route(
+        "POST",
+        "/brokers/{name}/backup",
+        scope=ADMIN,
+        path_type=BrokerPath,
+        body=BackupOrder,
+        answer=BackupView,
+        refuses=_REFUSES,
+    )
+    async def begin(self, call: RouteCall[BrokerPath, None, BackupOrder]) -> BackupView:
+        """
+        Begin a backup of a broker's store, on the broker's own disk.
+
+        The backup goes on after the answer; ask for it to see its end. The broker goes on working.
+        """
+        place = await self._view.broker(call.path.name)
+        try:
+            return _view(await self._view.admin.brokers.backup(place.address, call.body.name))
+        except CallFailed as error:
+            raise named(f"broker {place.name}", error) from None
+
+    @route("GET", "/brokers/{name}/backup", scope=READ, path_type=BrokerPath, answer=BackupView, refuses=_REFUSES)
+    async def show(self, call: RouteCall[BrokerPath, None, None]) -> BackupView:
+        """Show how the last backup of a broker's store goes, or went."""
+        place = await self._view.broker(call.path.name)
+        try:
+            return _view(await self._view.partial(call.missing).admin.brokers.backup(place.address))
+        except CallFailed as error:
+            raise named(f"broker {place.name}", error) from None
+
+
+def _view(report: BackupReport) -> BackupView:
+    return BackupView(**{name: getattr(report, name) for name in BackupView.__struct_fields__})

@@ -1,0 +1,20 @@
+"""Backups by the REST API."""
+
+from __future__ import annotations
+
+from tests.ops.resources.test_cluster import ClusterCase
+
+
+class BackupTests(ClusterCase):
+    def test_backup(self) -> None:
+        """One is begun, and is shown when it has ended; a bad name and an unknown broker are refused."""
+        self.assertEqual(self.get("/brokers/broker-a/backup")["state"], "")
+        status, begun = self.order("POST", "/brokers/broker-a/backup", {"name": "one"})
+        self.assertEqual((status, begun["name"]), (200, "one"))
+        self.front.cluster.pump(5.0)
+        found = self.get("/brokers/broker-a/backup")
+        self.assertEqual((found["state"], found["error"]), ("done", ""))
+        self.assertTrue(found["directory"].endswith("/backups/one"))
+        self.assertEqual(self.order("POST", "/brokers/broker-a/backup", {"name": "../x"})[0], 400)
+        self.assertGreaterEqual(self.order("POST", "/brokers/broker-a/backup", {"name": "one"})[0], 400)
+        self.assertEqual(self.order("GET", "/brokers/nobody/backup")[0], 404)
