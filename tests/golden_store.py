@@ -79,6 +79,6 @@ def unpack(name: str, directory: str) -> dict[str, Any]:
 
 
 def properties() -> list[dict[str, Any]]:
-    """What the broker's classes made of property strings: C{sent}, C{stored}, C{tag_code}, C{wait}."""
+    """Return the property strings of the broker's classes: C{sent}, C{stored}, C{tag_code}, C{wait}."""
     with open(os.path.join(DIRECTORY, "properties.jsonl"), encoding="utf-8") as file:
         return [json.loads(line) for line in file]

@@ -1,4 +1,4 @@
-"""Who imports whom: the arrows of docs/architecture, section "Layers", held by reading the imports."""
+"""The imports between packages: the arrows of docs/architecture, section "Layers", checked in the sources."""
 
 from __future__ import annotations
 

@@ -35,7 +35,7 @@ class TableFileTests(SynchronousTestCase):
         self.files.create(path, data)
 
     def content(self, path: str = PATH) -> Any:
-        """What a strict parser reads from a file."""
+        """Return the content of a file as a strict parser reads it."""
         return json.loads(self.files.read(path))
 
     def held(self) -> None:

@@ -19,7 +19,7 @@ from tests.attack.wire import Address
 @dataclass(frozen=True)
 class Aim:
     """
-    What an attack is aimed at.
+    The target of an attack.
 
     @ivar ops: the port of REST API and console, C{None} where the target has none.
     @ivar broker_name: what the broker is registered as.
@@ -51,7 +51,7 @@ class Aim:
 
 
 class Stage:
-    """How an attack tells what goes on, and when it is to end."""
+    """The progress of an attack, and its end."""
 
     def __init__(self, aim: Aim) -> None:
         self.aim = aim

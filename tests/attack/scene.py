@@ -24,7 +24,7 @@ MIB = 1 << 20
 @dataclass(frozen=True)
 class Taken:
     """
-    What a process takes just now.
+    The resources that a process uses at the moment.
 
     @ivar memory: anonymous, in bytes; files that are mapped do not count.
     @ivar descriptors: how many are open.
@@ -43,7 +43,7 @@ class Taken:
 @dataclass
 class Result:
     """
-    What one attack did.
+    The result of one attack.
 
     @ivar before: of the broker and the registry, before the attack; C{during} when it has done its worst, C{settled} a
         hundred requests of the bystander later, C{after} when the attacker let go.

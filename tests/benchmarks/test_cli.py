@@ -15,7 +15,7 @@ from benchmarks.scenarios import NAMES
 
 
 class CommandLineTests(SynchronousTestCase):
-    """What a person can type."""
+    """The command line."""
 
     def invoke(self, *words: str) -> Result:
         return CliRunner().invoke(main, list(words))

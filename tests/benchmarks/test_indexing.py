@@ -12,7 +12,7 @@ from benchmarks.indexing import measure, table
 
 
 class IndexingTests(SynchronousTestCase):
-    """What the index costs."""
+    """The cost of the index."""
 
     def test_cases(self) -> None:
         """Every case is measured, with numpy and without, and leaves no file; the goals stand beside theirs."""

@@ -32,7 +32,7 @@ def record(queue: int, offset: int, body: bytes, magic: int = 0xDAA320A7) -> byt
 
 
 class LoadTests(SynchronousTestCase):
-    """What the generator sends, and what it makes of answers."""
+    """The requests of the generator, and its reading of answers."""
 
     skip = NO_COMPILER
 

@@ -105,7 +105,7 @@ class ResultsTests(SynchronousTestCase):
 
 
 class ReportTests(SynchronousTestCase):
-    """What people see."""
+    """The tables for people."""
 
     def shown(self, made: Results, reference: str | None) -> str:
         made.judge(GOALS, "ours", ("send-1k", "pull-1k", "idle"))

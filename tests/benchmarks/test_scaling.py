@@ -21,7 +21,7 @@ from benchmarks.targets import Bench
 
 
 def loaded(messages: int, cpu: float, code: str = "0") -> Loaded:
-    """What a generator found in two seconds."""
+    """Return the result of a generator after two seconds."""
     return Loaded(
         "send", 2.0, messages, messages, 0, messages, 0, 0, 1.0, 0.2, Latency(1, 1, 1, 1), {code: messages}, {}, None,
         server_user_s=cpu, server_system_s=0.0,

@@ -1,4 +1,4 @@
-"""What stands for a connection, a store and a whole broker in the tests of tables and processors."""
+"""Doubles of a connection, a store and a whole broker for the tests of tables and processors."""
 
 from __future__ import annotations
 
@@ -210,7 +210,7 @@ class FakeBroker:
 
 
 class FakeDelay:
-    """How far each delay level was delivered, as set."""
+    """The delivery offsets of delay levels, as set."""
 
     def __init__(self) -> None:
         self.offsets: dict[int, int] = {}

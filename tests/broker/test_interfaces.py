@@ -1,4 +1,4 @@
-"""What a broker offers to processors, stages, the REST API and gateways."""
+"""The interface of a broker to processors, stages, the REST API and gateways."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from tests.fakes import FakeEnvironment
 
 
 class ProvidedTests(SynchronousTestCase):
-    """Who provides the interfaces."""
+    """The providers of the interfaces."""
 
     def test_broker(self) -> None:
         """A broker offers all of it once its store is open."""

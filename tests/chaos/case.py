@@ -1,5 +1,5 @@
 """
-What chaos tests share: whether they run at all, how long, and rounds that are gone with their test.
+Shared parts of the chaos tests: skips, lengths of runs, and rounds that end with their test.
 
   - C{SMARTGO_CHAOS=short}: a round of each fault; C{long}: all of them, as often and as long as is asked for.
     Without it every test is skipped by name.

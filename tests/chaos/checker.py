@@ -35,7 +35,7 @@ AdvertisedAddress: TypeAlias = tuple[str, int]  # queue, offset
 
 
 class Kind(Enum):
-    """What a broken promise is called."""
+    """The kinds of broken promises."""
 
     LOST = "lost"
     PHANTOM = "phantom"
@@ -71,7 +71,7 @@ class Anomaly:
 @dataclass
 class Judgement:
     """
-    What came of a run.
+    The judgement of a run.
 
     @ivar unknown: why there is no verdict; empty where there is one.
     @ivar counts: sends by outcome, messages read, copies that retries explain, deliveries that came again.
@@ -90,7 +90,7 @@ class Judgement:
 
     @property
     def kinds(self) -> Counter[Kind]:
-        """How many anomalies there are of each kind."""
+        """The number of anomalies of each kind."""
         return Counter(anomaly.kind for anomaly in self.anomalies)
 
 

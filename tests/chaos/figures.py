@@ -1,4 +1,4 @@
-"""What a history shows of time: how soon after a fault sends succeed again, and how long nobody was answered."""
+"""Times in a history: how soon after a fault sends succeed again, and how long no request was answered."""
 
 from __future__ import annotations
 

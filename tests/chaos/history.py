@@ -1,5 +1,5 @@
 """
-What happened in a run, as events: kept as JSON lines while it runs, and judged afterwards.
+The events of a run: written as JSON lines while it runs, and judged afterwards.
 
 An operation that may or may not have had an effect is an L{Invoke} and at most one of L{Ok}, L{Fail} and L{Info}. A
 queue is named by one text, such as C{Orders@broker-a:3}, which nothing here takes apart. Moments are seconds since the

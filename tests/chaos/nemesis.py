@@ -1,5 +1,5 @@
 """
-What is done to a cluster: each fault can be begun and ended, and says at its end how often it was seen to happen.
+Faults of a cluster: each can be begun and ended, and reports at its end how often it was seen to happen.
 
 A fault that says 0 never happened, whatever was ordered: the checker then gives no verdict (reliability T15).
 """
@@ -100,7 +100,7 @@ def link_faults(one: Host, other: Host) -> list[Fault]:
 
 
 class SlowLink:
-    """What a host sends is held to a rate."""
+    """A limit on the rate at which a host sends."""
 
     name = "slow link"
 
@@ -118,7 +118,7 @@ class SlowLink:
 
 class Delay:
     """
-    What passes on the connections that a host opens is late, in both directions.
+    A delay of the connections that a host opens, in both directions.
 
     Made before anything runs on the host: connections that exist already do not pass through the proxy.
     """

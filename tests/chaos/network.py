@@ -120,7 +120,7 @@ class Dropped:
 
 
 class Throttled:
-    """What a host sends, held to a rate by a token bucket."""
+    """The sent bytes of a host, limited by a token bucket."""
 
     def __init__(self, host: Host, rate: str) -> None:
         """

@@ -259,7 +259,7 @@ class KindTests(SynchronousTestCase):
 
 
 class UnknownTests(SynchronousTestCase):
-    """What leaves a run without a verdict: it must never be taken for a valid one."""
+    """Runs without a verdict, which must never count as valid."""
 
     def assert_unknown(self, events: list[Event], why: str) -> None:
         """Fail unless there is no verdict, for this reason."""

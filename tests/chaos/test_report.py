@@ -1,4 +1,4 @@
-"""What a run shows of time, and how it is told."""
+"""The times of a run, and their report."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ def cut(begin: float, end: float, count: int = 1) -> list[Event]:
 
 
 class EffectTests(SynchronousTestCase):
-    """What clients saw of a fault."""
+    """The effects of a fault on clients."""
 
     def test_sends(self) -> None:
         """It counts from the fault's end to the first send begun after it, and finds the longest silence until then."""

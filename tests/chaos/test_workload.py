@@ -1,4 +1,4 @@
-"""What clients put in their messages."""
+"""The messages of clients."""
 
 from __future__ import annotations
 

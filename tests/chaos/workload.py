@@ -1,5 +1,5 @@
 """
-What clients do in a run, each a program of its own: our client library sends and reads, and writes down what it sees.
+The clients of a run, each a process of its own: our client library sends and reads, and records what it sees.
 
 Run as C{python -m tests.chaos.workload PLAN}, PLAN being a L{Load} or a L{FinalRead} as JSON. Events come out as lines
 on standard output. A line on standard input ends a load: sends under way are waited for, readers end.
@@ -156,7 +156,9 @@ class _Input:
 
 
 class _Work:
-    """What all programs have: the reactor, a clock that counts from the run's begin, and a way to tell events."""
+    """
+    The common part of all clients: the reactor, a clock that counts from the run's begin, and the record of events.
+    """
 
     def __init__(self, reactor: Any, begun: float) -> None:
         self.reactor: IReactorTime = reactor

@@ -82,15 +82,15 @@ class CommandCase(SynchronousTestCase):
         return result
 
     def out(self, *arguments: str, stdin: str | None = None) -> str:
-        """What it writes to standard output."""
+        """Return what a command writes to standard output."""
         return self.invoke(*arguments, stdin=stdin).stdout
 
     def json(self, *arguments: str, stdin: str | None = None) -> Any:
-        """What it writes as JSON."""
+        """Return what a command writes as JSON."""
         return json.loads(self.out(*arguments, "-o", "json", stdin=stdin))
 
     def refused(self, *arguments: str, status: int) -> str:
-        """What it says when it ends with an error: one sentence."""
+        """Return the one sentence of a command that ends with an error."""
         result = self.invoke(*arguments, status=status)
         self.assertEqual(result.stdout, "")
         self.assertEqual(result.stderr.count("\n"), 1, result.stderr)

@@ -27,7 +27,7 @@ class RocketMQTests(InteropCase):
         os.makedirs(self.directory)
 
     def arguments(self, *words: str) -> dict[str, Any]:
-        """How to run a command here."""
+        """Return the arguments of a process that runs a command."""
         environment = {**os.environ, "PYTHONPATH": ROOT, "NAMESRV_ADDR": self.real.namesrv}
         command = [sys.executable, "-m", "smartgo.cli.main", *words]
         return {"args": command, "env": environment, "cwd": self.directory}
@@ -42,7 +42,7 @@ class RocketMQTests(InteropCase):
         return said
 
     def json(self, *words: str) -> Any:
-        """What a command tells programs."""
+        """Return what a command writes as JSON."""
         return json.loads(self.run_it(*words, "-o", "json"))
 
     def test_tour(self) -> None:

@@ -129,7 +129,7 @@ class ClusterTestCase(SynchronousTestCase):
             self.env.network.pump()
 
     def result(self, waits: Deferred[T], seconds: float = 0.5) -> T:
-        """What a Deferred fires with within some time."""
+        """Return the result of a Deferred that fires within some time."""
         self.pass_time(seconds)
         return self.successResultOf(waits)
 

@@ -66,7 +66,7 @@ class AdminCase(SynchronousTestCase):
         self.cluster.pump(7.0)
 
     def result(self, waiting: Deferred[Any], seconds: float = 8.0) -> Any:
-        """What a question brings, or its failure raised."""
+        """Return the answer to a question, or raise its failure."""
         found: list[Any] = []
         waiting.addBoth(found.append)
         while not found and seconds > 0:
@@ -77,7 +77,7 @@ class AdminCase(SynchronousTestCase):
         return found[0]
 
     def failure(self, waiting: Deferred[Any], kind: type[T]) -> T:
-        """How a question fails."""
+        """Return the failure of a question."""
         try:
             self.result(waiting)
         except Exception as error:

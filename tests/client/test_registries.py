@@ -156,7 +156,7 @@ class RegistryTests(TwoRegistries):
 
 class BrokerGoneTests(TwoRegistries):
     def sent(self, node: Node) -> int:
-        """How many messages a broker was sent."""
+        """Return the number of messages that a broker was sent."""
         return len(node.of(RequestCode.SEND_MESSAGE_V2))
 
     def test_dropped(self) -> None:

@@ -236,7 +236,7 @@ class PropertiesFileTests(SynchronousTestCase):
 
 
 class BadValueTests(SynchronousTestCase):
-    """What is not allowed is one sentence."""
+    """Refused values, each with one sentence."""
 
     def test_sentence(self) -> None:
         """It names file, line, key, value, and what is allowed."""
@@ -549,7 +549,7 @@ class TomlTests(SynchronousTestCase):
 
 
 class OriginTests(SynchronousTestCase):
-    """Where each value came from, and who wins."""
+    """The source of each value, and the order of sources."""
 
     def test_precedence(self) -> None:
         """A flag beats the file, the file the environment, the environment the default."""

@@ -1,4 +1,4 @@
-"""What is told to the programs by the files of docs/deploy."""
+"""The configuration of programs by the files of docs/deploy."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def deployed(*path: str) -> str:
 
 class DeployCase(SynchronousTestCase):
     def configured(self, words: list[str]) -> Configuration:
-        """What a program makes of its command line, with the files of docs/deploy/config in /etc/smartgo."""
+        """Return a program's configuration, with the files of docs/deploy/config in /etc/smartgo."""
         env = FakeEnvironment()
         env.files.make_directories("/etc/smartgo")
         for name in os.listdir(os.path.join(DEPLOY, "config")):

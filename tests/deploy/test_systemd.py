@@ -25,11 +25,11 @@ def unit(name: str) -> configparser.ConfigParser:
 
 class UnitTests(DeployCase):
     def command(self, name: str) -> list[str]:
-        """What a unit runs, for the instance C{a}."""
+        """Return the command of a unit, for the instance C{a}."""
         return unit(name)["Service"]["ExecStart"].replace("%i", "a").replace("%S", "/var/lib").split()
 
     def configuration(self, name: str) -> Configuration:
-        """What its program makes of that."""
+        """Return the configuration of the unit's program."""
         return self.configured(self.command(name)[1 + len(TWISTD) :])
 
     def test_promises(self) -> None:

@@ -203,7 +203,7 @@ class RealNetworkTests(TestCase):
 
 
 class MemoryTests(SynchronousTestCase):
-    """What of the machine's memory is for this process, and what goes back."""
+    """The memory of the process, and what it gives back."""
 
     def setUp(self) -> None:
         """A mount of control groups."""
@@ -217,7 +217,7 @@ class MemoryTests(SynchronousTestCase):
             file.write(text)
 
     def found(self, lines: str) -> int:
-        """What a process in these groups may use."""
+        """Return the memory that a process in these groups may use."""
         self.limit("process", lines)
         return group_memory(self.root, os.path.join(self.root, "process"))
 

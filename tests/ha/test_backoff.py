@@ -9,7 +9,7 @@ from tests.fakes import FakeRandom
 
 
 class BackoffTests(SynchronousTestCase):
-    """How long pauses are."""
+    """The lengths of pauses."""
 
     def test_grows(self) -> None:
         """Pauses double from 1 s to 5 s at most, or 25 s, differ by chance, and begin anew when all was well."""

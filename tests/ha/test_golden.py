@@ -31,7 +31,7 @@ def bodies(said: dict[str, Any]) -> bytes:
 
 
 class RecordedTests(SynchronousTestCase):
-    """What we say in the place of either."""
+    """Our bytes in the place of either end."""
 
     def test_master(self) -> None:
         """To a RocketMQ slave's reports our master says what RocketMQ's did, byte for byte, in the same seconds."""

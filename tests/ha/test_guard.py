@@ -72,7 +72,7 @@ class WordsTests(SynchronousTestCase):
 
 
 class GuardTests(SynchronousTestCase):
-    """Which questions are answered."""
+    """The questions that are answered."""
 
     def setUp(self) -> None:
         """A guard with our key."""

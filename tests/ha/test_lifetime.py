@@ -65,12 +65,12 @@ class Case(LifetimeCase):
         await self.env.threads.stop()
 
     def nobody(self) -> bool:
-        """Whether no connection is left at the master."""
+        """Tell whether no connection is left at the master."""
         return not self.links
 
 
 class MasterTests(Case):
-    """What a master has of a slave's connection."""
+    """The master's objects of a slave's connection."""
 
     async def one(self, hello: bytes, wait: int, secure: bool, reset: bool) -> None:
         """Connect, say something, take some of the answer, and go."""
@@ -108,7 +108,7 @@ class MasterTests(Case):
 
 
 class SlaveTests(Case):
-    """What both have of a connection that ends."""
+    """The objects of both ends of a connection that ends."""
 
     async def test_both(self) -> None:
         """A slave follows and stops, or its master cuts it: nothing is left on either side."""

@@ -73,7 +73,7 @@ class Wired:
 
     @property
     def cut(self) -> bool:
-        """Whether the master has ended it."""
+        """Tell whether the master has ended the connection."""
         return bool(self.transport.disconnecting or self.transport.disconnected)
 
     def gone(self) -> None:
@@ -114,7 +114,7 @@ class MasterCase(PairCase):
 
 
 class ServingTests(MasterCase):
-    """What slaves get, and when."""
+    """The bytes that slaves get."""
 
     def test_interface(self) -> None:
         """A master is what the broker knows it by."""
@@ -320,7 +320,7 @@ class ServingTests(MasterCase):
 
 
 class DoorTests(MasterCase):
-    """Who is let in, and when."""
+    """The admission of slaves."""
 
     def test_networks(self) -> None:
         """Who is in no allowed network is turned away, counted, and complained of."""
@@ -428,7 +428,7 @@ class DoorTests(MasterCase):
 
 
 class StoppingTests(MasterCase):
-    """How it ends."""
+    """The stop of a master."""
 
     def test_last_words(self) -> None:
         """Slaves get what was written last before their connections are closed in peace."""
@@ -460,7 +460,7 @@ class StoppingTests(MasterCase):
 
 
 class DurableTests(MasterCase):
-    """What sends wait for under SYNC_MASTER."""
+    """The condition of sends under SYNC_MASTER."""
 
     def wait(self, master: Master, end: int) -> Deferred[PutStatus]:
         """Send, where it has to be waited for."""

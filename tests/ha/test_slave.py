@@ -198,10 +198,10 @@ class FollowingTests(SlaveCase):
 
 
 class ComparingTests(SlaveCase):
-    """What is asked before the stream, and what comes of it."""
+    """The questions before the stream, and their results."""
 
     def assert_diverged(self, slave: Slave, *parts: str) -> None:
-        """It does nothing, and says why."""
+        """Check that the slave does nothing, and says why."""
         self.assertEqual(slave.state, SlaveState.DIVERGED)
         for part in parts:
             self.assertIn(part, slave.reason)
@@ -209,7 +209,7 @@ class ComparingTests(SlaveCase):
         self.assertEqual(self.env.network.pump(), 0)
 
     def reported(self, peers: list[Peer]) -> int | None:
-        """What the slave reported last in its first connection."""
+        """Return the slave's last report in its first connection."""
         return last_report(peers[0].heard)[0]
 
     def test_differs(self) -> None:

@@ -43,7 +43,7 @@ class Plain(Protocol):
         self.heard += data
 
     def connectionLost(self, reason: Failure = connectionDone) -> None:
-        """It is over."""
+        """Note the end of the connection."""
         self.over = True
 
 
@@ -237,7 +237,7 @@ class PlainTests(TLSCase):
 
 
 class DoorTests(TLSCase):
-    """What may be done before it is known who is there."""
+    """The limits on peers that have not been identified."""
 
     def wire(self, master: Master) -> tuple[Link, StringTransport]:
         """Connect."""

@@ -37,7 +37,7 @@ class FakeLogTests(SynchronousTestCase):
 
 
 class MasterEndTests(SynchronousTestCase):
-    """What a master makes of reports, and what it sends."""
+    """The master's end of the protocol."""
 
     def test_silent_before_report(self) -> None:
         """Nothing is sent, not even a heartbeat, before the slave has said where it stands."""
@@ -174,7 +174,7 @@ class MasterEndTests(SynchronousTestCase):
 
 
 class SlaveEndTests(SynchronousTestCase):
-    """What a slave makes of a stream, and what it reports."""
+    """The slave's end of the protocol."""
 
     def test_first_report(self) -> None:
         """A slave says at once where it stands: 0 with no log, else its end."""
@@ -360,7 +360,7 @@ class BothEndsTests(SynchronousTestCase):
 
 
 class RubbishTests(SynchronousTestCase):
-    """What comes from elsewhere than the other end."""
+    """Bytes from elsewhere than the other end."""
 
     def test_master(self) -> None:
         """Whatever a slave says, a master goes on or ends the connection, and sends nothing but its log."""

@@ -55,7 +55,7 @@ _UNKNOWN_TOPIC: Final = 17
 
 @implementer(IArrivalListener)
 class Arrivals:
-    """When each message could be read for the first time, at the latest."""
+    """The latest time at which each message became readable."""
 
     def __init__(self, world: World, store: OpenStore) -> None:
         self._world = world
@@ -85,7 +85,7 @@ class Arrivals:
 @dataclass
 class Committed:
     """
-    What a group said of one queue.
+    The committed offsets of a group in one queue.
 
     @ivar offsets: all that it said.
     @ivar saved: the smallest offset that its next start may find.

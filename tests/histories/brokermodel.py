@@ -1,5 +1,5 @@
 """
-What a broker owes to its clients: a plain dict of everything that was sent, and the rules of what may become of it.
+The model of a broker: a plain dict of all sent messages, and the rules for their fate.
 
 A message is owed once it was answered with code 0. One that was refused must never be seen; one whose answer never
 came, or said that it is stored weaker than asked, may be there or not.
@@ -21,7 +21,7 @@ TICK: Final = 0.1
 
 
 class State(Enum):
-    """What is known of a message."""
+    """The known state of a message."""
 
     UNKNOWN = "there or not"
     OWED = "must be there"

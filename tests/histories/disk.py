@@ -90,7 +90,7 @@ class Disk(FakeFiles):
 
     @property
     def sick(self) -> bool:
-        """Whether operations can fail."""
+        """Tell whether operations can fail."""
         return self.rate > 0 or self.free < DISK // 2
 
     # -- names -------------------------------------------------------------------------------------------------

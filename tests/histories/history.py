@@ -1,5 +1,5 @@
 """
-What all histories have in common: chance from a seed, steps that can be left out, a trace, and a verdict.
+The base of all histories: chance from a seed, steps that can be left out, a trace, and a verdict.
 
 Each step draws from a generator of its own, made of the seed and the step's number: a step that is left out does not
 change what the others draw. So a failing history can be made shorter.

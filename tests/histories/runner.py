@@ -28,7 +28,7 @@ _ATTEMPTS: Final = 200  # runs to make a failing history shorter
 
 
 class Outcome(NamedTuple):
-    """What came of one history."""
+    """The outcome of one history."""
 
     seed: int
     kind: str

@@ -1,4 +1,4 @@
-"""What a store must hold: a plain list of messages in the order of the log, and the rules of what a crash may take."""
+"""The model of a store: a plain list of messages in the order of the log, and the rules of what a crash may take."""
 
 from __future__ import annotations
 

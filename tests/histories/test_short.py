@@ -96,7 +96,7 @@ class FaultTests(SynchronousTestCase):
 
 
 class DiskTests(SynchronousTestCase):
-    """What is left of a disk."""
+    """The content of a disk after a crash."""
 
     def setUp(self) -> None:
         """A disk with a file that is synced, and another that is not."""

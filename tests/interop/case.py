@@ -1,5 +1,5 @@
 """
-What the interop tests share: the skips, free ports, one running cluster for tests that only talk to it, and JVMs.
+Shared parts of the interop tests: skips, free ports, one cluster for tests that only talk to it, and JVMs.
 
 Settings, all from the environment:
 

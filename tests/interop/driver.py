@@ -136,7 +136,7 @@ class Driver:
 
     @property
     def running(self) -> bool:
-        """Whether the JVM is there."""
+        """Tell whether the JVM is there."""
         return self.process.returncode is None
 
     def start(self, do: str, listener: Callable[[Event], None] | None = None, /, **arguments: Any) -> Call:

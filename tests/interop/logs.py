@@ -13,7 +13,7 @@ _PIECE = 1 << 20
 @dataclass(frozen=True)
 class Difference:
     """
-    How two logs compare.
+    The differences of two logs.
 
     @ivar begin: the first offset that both have; C{end} behind the last byte, not zero, that either has.
     @ivar at: the first offset at which they differ; -1 for nowhere.

@@ -51,7 +51,7 @@ SETTINGS = {
 @dataclass(frozen=True)
 class Plan:
     """
-    What a broker or a registry is to be.
+    The plan of a broker or a registry.
 
     @ivar port: a broker also takes the ports two below and one above.
     @ivar home: its folder for logs and generated files.
@@ -133,7 +133,7 @@ class Node:
 
     @property
     def running(self) -> bool:
-        """Whether the process is there."""
+        """Tell whether the process is there."""
         return self._process is not None and self._process.returncode is None
 
     def start(self) -> float:

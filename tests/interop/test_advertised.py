@@ -1,4 +1,4 @@
-"""Which address of a broker the official clients are told, by where they ask."""
+"""The address of a broker that official clients are told, by where they ask."""
 
 from __future__ import annotations
 

@@ -251,7 +251,7 @@ class Client53BinaryTests(ClientTests, InteropCase):
 
 
 class LostMemberTests(InteropCase):
-    """What a group does when a member is gone without a word."""
+    """A group whose member is gone without a word."""
 
     def _killed_member(self, generation: str, orderly: bool = False, patience: float = 60) -> None:
         running = self.shared()

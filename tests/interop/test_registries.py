@@ -140,7 +140,7 @@ class RivalsTests(InteropCase):
         return time.monotonic() - begin
 
     def stored(self, broker: Node) -> int:
-        """How many messages a broker has stored."""
+        """Return the number of messages that a broker has stored."""
         facts = json.loads(ask(broker.plan, GET_BROKER_RUNTIME_INFO) or b"{}")["table"]
         return int(facts["msgPutTotalTodayNow"])
 

@@ -104,7 +104,7 @@ class Ops:
 
 
 def told(text: str) -> dict[str, str]:
-    """What mqadmin prints of one message, by field."""
+    """Return what mqadmin prints of one message, by field."""
     lines = (line.partition(":") for line in text.splitlines())
     return {name.strip(): value.strip() for name, _, value in lines if value}
 

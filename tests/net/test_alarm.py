@@ -9,7 +9,7 @@ from smartgo.net.alarm import NEVER, Alarm
 
 
 class AlarmTests(SynchronousTestCase):
-    """When it looks."""
+    """The times of calls."""
 
     def setUp(self) -> None:
         """Something is due at 5."""

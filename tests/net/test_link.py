@@ -240,7 +240,7 @@ class LifeTests(LinkCase):
 
 
 class FlowTests(LinkCase):
-    """When the peer is read."""
+    """The reading from the peer."""
 
     def test_block(self) -> None:
         """It is read again when the last reason is gone, at the end of the turn."""
@@ -330,7 +330,7 @@ class DrainTests(LinkCase):
 
 
 class SessionTests(LinkCase):
-    """What sessions are."""
+    """Sessions."""
 
     def test_interface(self) -> None:
         """All sessions have what a link calls."""

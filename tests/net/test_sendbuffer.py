@@ -16,7 +16,7 @@ from smartgo.net.sendbuffer import SLICE, SendBuffer, takes_direct, write_now
 
 
 class Reactor:
-    """What a file descriptor asks of a reactor."""
+    """A fake of a reactor's interface to file descriptors."""
 
     def __init__(self) -> None:
         self.writers: set[Any] = set()
@@ -54,7 +54,7 @@ class Socket(FileDescriptor):
         self.ended = False
 
     def setTcpNoDelay(self, on: bool) -> None:
-        """What makes it TCP."""
+        """Do nothing; the method marks a TCP transport."""
 
     def writeSomeData(self, data: bytes) -> int | BaseException:
         """Take what there is room for, no more than one system call would."""

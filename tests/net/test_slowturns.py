@@ -1,4 +1,4 @@
-"""What holds the reactor up is counted and named."""
+"""The count and the names of slow turns."""
 
 from __future__ import annotations
 

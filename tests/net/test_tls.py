@@ -93,7 +93,7 @@ class FileTests(Case):
 
 
 class Served:
-    """What is protected at the server's end."""
+    """The protocol that is protected at the server's end."""
 
     def __init__(self) -> None:
         self.data = b""
@@ -165,7 +165,7 @@ def client_context(version: ssl.TLSVersion | None = None, ciphers: str = "", off
 
 
 class AgreementTests(Case):
-    """What is agreed on with a server whose key is good for RSA key exchange, too."""
+    """Agreements with a server whose key is good for RSA key exchange, too."""
 
     kind = "RSA"
 

@@ -8,7 +8,7 @@ from smartgo.net.tokenbuckets import TokenBuckets
 
 
 class TokenBucketsTests(SynchronousTestCase):
-    """How often something may happen."""
+    """The rate limits of keys."""
 
     def test_rate(self) -> None:
         """A burst at once, then the rate; each key has its own; time without use is saved up to a burst."""

@@ -21,7 +21,7 @@ class NodeTests(SynchronousTestCase):
     """Services over one environment."""
 
     def logged(self, user: int) -> list[str]:
-        """What is logged at the start of a process of this user, after its version."""
+        """Return what a process of this user logs at its start, after its version."""
         node = NodeService(FakeEnvironment(), Configuration(), lambda: user)
         with capturedLogs() as events:
             node.startService()

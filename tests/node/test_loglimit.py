@@ -39,7 +39,7 @@ class LogLimitTests(SynchronousTestCase):
         self._other = Logger("smartgo.other", observer=self.clock)
 
     def count(self, what: object) -> int:
-        """How many lines were written since the last question."""
+        """Return the number of lines written since the last call."""
         found, self.written[:] = len(self.written), []
         return found
 

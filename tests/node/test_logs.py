@@ -28,7 +28,7 @@ class JsonTests(SynchronousTestCase):
         self.source = Logger("smartgo.test", observer=publisher)
 
     def lines(self) -> list[Any]:
-        """What was written."""
+        """Return the written lines."""
         return [json.loads(line) for line in self.file.getvalue().splitlines()]
 
     def test_event(self) -> None:
@@ -81,7 +81,7 @@ class OptionTests(SynchronousTestCase):
     """The option of the daemons."""
 
     def parsed(self, *arguments: str, **parent: Any) -> Options:
-        """What our options make of those of twistd."""
+        """Return twistd's options as our options read them."""
         options = BrokerOptions()
         options.parent = Options()
         options.parent.update(parent)

@@ -1,4 +1,4 @@
-"""What the program that started us is told: readiness, reloads, signs of life, the stop."""
+"""Notifications of the program that started the process: readiness, reloads, keep-alives, the stop."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ class NotifierTests(SynchronousTestCase):
         self.env.host.variables = {"NOTIFY_SOCKET": "/run/n", "WATCHDOG_USEC": "3000000", "WATCHDOG_PID": "4242"}
 
     def words(self) -> list[str]:
-        """What was told since the last time."""
+        """Return the notifications since the last call."""
         told, self.env.network.told = self.env.network.told, []
         self.assertLessEqual({path for path, _ in told}, {"/run/n"})
         return [data.decode() for _, data in told]

@@ -20,7 +20,7 @@ from tests.broker.fakecluster import Cluster
 
 
 class LocalNodeTests(SynchronousTestCase):
-    """What the API may know of its process."""
+    """The API's view of its own process."""
 
     def setUp(self) -> None:
         self.cluster = Cluster()
@@ -96,7 +96,7 @@ class LocalNodeTests(SynchronousTestCase):
 
 
 class AssembleTests(SynchronousTestCase):
-    """Where it is served, and whom it asks."""
+    """The addresses of the API, and of the cluster that it asks."""
 
     def setUp(self) -> None:
         self.cluster = Cluster()
@@ -104,7 +104,7 @@ class AssembleTests(SynchronousTestCase):
         self.warnings: list[str] = []
 
     def place(self, by_default: bool, **settings: str) -> Any:
-        """Where it would be served."""
+        """Return the address at which the API would be served."""
         configuration = self.cluster.configure(settings)
         return ops_place(self.cluster.env, configuration, 10913, by_default, self.warnings.append)
 

@@ -32,7 +32,7 @@ class SettingChecksTests(SynchronousTestCase):
         return [str(one) for one in findings.errors]
 
     def started(self, options: NodeOptions, prepare: Callable[..., object], *arguments: str) -> str:
-        """What a start with a command line says when it is refused."""
+        """Return the sentence of a refused start."""
         env = FakeEnvironment()
         options.parseOptions(list(arguments))
         configuration = configure(env, options)

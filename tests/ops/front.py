@@ -20,7 +20,7 @@ HOST = f"127.0.0.1:{PORT}"
 
 
 class Answer(NamedTuple):
-    """What came back."""
+    """An answer of the API."""
 
     status: int
     headers: dict[str, str]

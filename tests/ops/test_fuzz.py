@@ -29,7 +29,7 @@ ENDLESS = "/(events|tail)$"
 
 
 def program() -> str | None:
-    """Where schemathesis is, beside this Python or on the path."""
+    """Return the path of schemathesis, beside this Python or on the path."""
     return shutil.which("schemathesis", path=os.path.dirname(sys.executable)) or shutil.which("schemathesis")
 
 

@@ -1,4 +1,4 @@
-"""Which error becomes which problem (reliability L22)."""
+"""The problem of each error (reliability L22)."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from smartgo.ops.problems import problem_of
 
 
 class ProblemTests(SynchronousTestCase):
-    """Which error becomes which problem."""
+    """The problem of each error."""
 
     def test_mapping(self) -> None:
         """Refusals of brokers, silence and wrong names have codes of their own."""

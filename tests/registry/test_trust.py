@@ -27,7 +27,7 @@ CONFIG = RegistryConfig(kv_config_path="/home/namesrv/kvConfig.json")
 
 
 def table(*topics: str, counter: int = 1) -> RegisterBrokerBody:
-    """What a broker registers."""
+    """Return the registration of a broker."""
     topic_table = {topic: TopicConfig(topic_name=topic) for topic in topics}
     return RegisterBrokerBody(TopicConfigSerializeWrapper(topic_table, DataVersion(timestamp=1, counter=counter)))
 
@@ -60,7 +60,7 @@ class TrustTests(SynchronousTestCase):
     def refused(
         self, kind: type[Exception], peer: FakePeer, code: int, fields: Mapping[str, str], body: bytes = b""
     ) -> str:
-        """Why a request is refused, at once or by a Deferred."""
+        """Return why a request is refused, at once or by a Deferred."""
         try:
             answer = self.service.processor.process(peer, received(code, fields, body))
         except kind as error:
@@ -81,7 +81,7 @@ class TrustTests(SynchronousTestCase):
 
     @property
     def master(self) -> str | None:
-        """Who serves the topic."""
+        """The master that serves the topic."""
         route = self.service.routes.route("T")
         return None if route is None else route.broker_datas[0].broker_addrs.get(0)
 

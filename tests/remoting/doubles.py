@@ -181,7 +181,7 @@ class Wire(StringTransport):
 
     @property
     def reading(self) -> bool:
-        """Whether bytes are wanted."""
+        """Tell whether bytes are wanted."""
         return self.producerState == "producing"
 
     def drained(self) -> None:

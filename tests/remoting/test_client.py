@@ -233,7 +233,7 @@ class DialCase(SynchronousTestCase):
         self.client = RemotingClient(self.env, sweeper_of(self.env.clock), listener=self.hearing)
 
     def sent(self, wire: Wire) -> list[Command]:
-        """What went over the wire."""
+        """Return the commands that went over the wire."""
         self.env.clock.advance(0)
         written, wire.writes = b"".join(wire.writes), []
         return [decode(frame) for frame in LengthFieldDecoder(1 << 24).frames(written)]

@@ -59,7 +59,7 @@ class StatesTests(SynchronousTestCase):
 
 
 class EventTests(SynchronousTestCase):
-    """What listeners hear."""
+    """The events of listeners."""
 
     def test_lost(self) -> None:
         """A client comes, speaks and goes: active, first_frame once, disconnected with the reason."""
@@ -140,7 +140,7 @@ class EventTests(SynchronousTestCase):
 
 
 class PeerTests(SynchronousTestCase):
-    """What processors see of a connection."""
+    """The processors' view of a connection."""
 
     def test_interface(self) -> None:
         """A connection is a peer."""

@@ -86,7 +86,7 @@ class HalfHookTests(SynchronousTestCase):
 
 
 class TableTests(SynchronousTestCase):
-    """Which processor answers what."""
+    """The processor of each code."""
 
     def test_doubles(self) -> None:
         """The stand-ins of these tests provide the interfaces."""
@@ -253,7 +253,7 @@ class RunTests(SynchronousTestCase):
 
 
 class RefusalTests(SynchronousTestCase):
-    """What is no success."""
+    """Answers other than success."""
 
     def test_refused(self) -> None:
         """A refusal is answered with its code and words, and the connection goes on."""
@@ -597,7 +597,7 @@ class FaultsTests(SynchronousTestCase):
     """References to bugs."""
 
     def remark(self, bugs: BugLog, error: Exception) -> str:
-        """What is said of this error, raised here."""
+        """Return the remark for this error, raised here."""
         try:
             raise error
         except Exception:

@@ -279,7 +279,7 @@ class ClientTests(Case):
 
     @staticmethod
     def over(client: RemotingClient) -> bool:
-        """Whether a client has no connection."""
+        """Tell whether a client has no connection."""
         return not client._alive
 
     async def test_hangs_up(self) -> None:

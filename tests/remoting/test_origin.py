@@ -1,4 +1,4 @@
-"""Where a connection comes from."""
+"""The origin of a connection."""
 
 from __future__ import annotations
 

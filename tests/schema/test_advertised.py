@@ -9,7 +9,7 @@ from smartgo.schema.advertised import LIMIT, Advertised, ConnectionEnds
 
 class AdvertisedTests(SynchronousTestCase):
     def best(self, text: str, ip: str, at: str = "10.0.0.5", port: int = 9876) -> str | None:
-        """What an asker is told."""
+        """Return the address that an asker is told."""
         return Advertised.parse(text).best(ConnectionEnds(ip, at, port))
 
     def test_longest_prefix(self) -> None:

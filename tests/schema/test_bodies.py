@@ -128,7 +128,7 @@ class GoldenBodiesTests(SynchronousTestCase):
 
 
 class EveryBodyTests(SynchronousTestCase):
-    """What holds for all body classes."""
+    """Rules for all body classes."""
 
     def kinds(self) -> list[type[Body]]:
         """List all body classes."""
@@ -259,7 +259,7 @@ class MessageQueueTests(SynchronousTestCase):
 
 
 class LenientTests(SynchronousTestCase):
-    """What other clients and servers write differently."""
+    """Differences in the bodies of other clients and servers."""
 
     def test_enums_as_numbers(self) -> None:
         """SmartGo's numbers stand for the enum names, each in SmartGo's order; others are refused."""

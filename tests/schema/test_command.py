@@ -211,7 +211,7 @@ class LengthTests(SynchronousTestCase):
 
 
 class JsonHeaderTests(SynchronousTestCase):
-    """What is taken and what is refused in JSON headers."""
+    """Accepted and refused JSON headers."""
 
     def refused(self, header: dict[str, Any] | bytes) -> BadHeader:
         """Check that a header is refused as content, not as framing."""

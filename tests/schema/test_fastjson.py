@@ -176,7 +176,7 @@ class DecodeTests(SynchronousTestCase):
 
 
 class DepthTests(SynchronousTestCase):
-    """How deep is too deep."""
+    """The limit on the depth."""
 
     def test_exact(self) -> None:
         """The depth is that of the brackets, in any mixture, next to any number of shallow ones."""

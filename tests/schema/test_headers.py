@@ -138,7 +138,7 @@ class RecordedHeadersTests(SynchronousTestCase):
 
 
 class EveryClassTests(SynchronousTestCase):
-    """What holds for all header classes."""
+    """Rules for all header classes."""
 
     def test_round_trip(self) -> None:
         """A header with every field set is read back from what is written."""

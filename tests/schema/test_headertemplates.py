@@ -190,7 +190,7 @@ class MemoryTests(SynchronousTestCase):
 
 
 class CommandTests(SynchronousTestCase):
-    """What L{decode} makes of binary requests."""
+    """Binary requests read by L{decode}."""
 
     def frame(self, raw: bytes, body: bytes = b"body") -> bytes:
         """A frame without its length word."""

@@ -47,7 +47,7 @@ def stored(*properties: bytes, **changes: Any) -> bytes:
 
 
 class KeysTests(SynchronousTestCase):
-    """What is found in runs of records, with numpy and without."""
+    """The keys in runs of records, with numpy and without."""
 
     def both(self, data: bytes, starts: Sequence[int] | None = None) -> list[tuple[int, int, int]]:
         """Return the keys of records, in long runs and in short ones, and see that all ways agree."""

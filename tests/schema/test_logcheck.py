@@ -34,7 +34,7 @@ def log_file(random: Random, fill: bool = True) -> tuple[bytearray, list[int]]:
 
 
 def reader(data: bytes | bytearray) -> ReadLog:
-    """What reads a log file at C{BASE}."""
+    """Return a reader of a log file at C{BASE}."""
     return lambda offset, size: bytes(data[offset - BASE : offset - BASE + size])
 
 

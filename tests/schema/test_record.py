@@ -76,7 +76,7 @@ def as_v2(raw: bytes, magic: int = MAGIC_V2) -> bytes:
 
 
 def rebuilt(parsed: StoredMessage) -> dict[str, object]:
-    """What construct builds the same record from."""
+    """Return the values that construct builds the same record from."""
     topic = parsed.topic.encode()
     return {
         **parsed._asdict(),

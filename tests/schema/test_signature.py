@@ -24,7 +24,7 @@ def signed(body: bytes = b"Hello", **fields: str) -> Command:
 
 
 class CredentialsTests(SynchronousTestCase):
-    """Who signed what."""
+    """The signer of a request."""
 
     def test_rocketmq(self) -> None:
         """A signature is the one that RocketMQ's client makes (docs/spec/remoting#vectors)."""

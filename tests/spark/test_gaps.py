@@ -178,7 +178,7 @@ class GapTests(Case):
 
 
 class SparkGapTests(SparkTestCase):
-    """What a person gets from Spark itself where a file is gone from the middle of a log."""
+    """Spark's results where a file is gone from the middle of a log."""
 
     def setUp(self) -> None:
         """Write a store of three files, and remove the second."""

@@ -1,4 +1,4 @@
-"""Where a log ends, seen from outside while it is written."""
+"""The end of a log, seen from outside while it is written."""
 
 from __future__ import annotations
 

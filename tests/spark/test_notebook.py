@@ -62,7 +62,7 @@ class NotebookTests(SynchronousTestCase):
 
 
 def result(cell: Any) -> str:
-    """What a cell printed or gave back, as text."""
+    """Return what a cell printed or returned, as text."""
     texts = []
     for output in cell.outputs:
         if output.output_type == "stream" and output.name == "stdout":

@@ -24,7 +24,7 @@ PAIRS = pa.map_(pa.string(), pa.string())
 
 
 def spark_type(kind: pa.DataType) -> str:
-    """What Spark calls an Arrow type."""
+    """Return Spark's name of an Arrow type."""
     if pa.types.is_map(kind):
         return "map<string,string>"
     return "array<string>" if pa.types.is_list(kind) else SPARK_TYPES[kind]
@@ -38,13 +38,13 @@ def outgoing(row: int = 1, topic: str = "T", size: int = 10, **values: Any) -> O
 
 class ShapeTests(SynchronousTestCase):
     def messages(self, shape: Shape, **columns: Any) -> list[Outgoing]:
-        """What the rows of a batch become."""
+        """Return the messages made of the rows of a batch."""
         names = list(columns)
         batch = pa.record_batch([pa.array(*columns[name]) for name in names], names=names)
         return list(shape.messages([batch]))
 
     def refused(self, columns: list[tuple[str, str]], topic: str | None = "T") -> str:
-        """Why columns cannot be written."""
+        """Return why columns cannot be written."""
         return str(self.assertRaises(SettingError, Shape, columns, topic))
 
     def test_all_columns(self) -> None:

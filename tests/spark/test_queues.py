@@ -52,7 +52,7 @@ class Case(SynchronousTestCase):
         return [row["physical_offset"] for row in rows(self.root, columns=columns, conditions=conditions, **options)]
 
     def located(self, conditions: Conditions, begin: int = 0) -> list[list[Located | LogRange] | None]:
-        """What the queues say for each range of the log."""
+        """Return the places that queues give for each range of the log."""
         stores = find_stores([self.root])
         parts = plan(stores, parse({"path": self.root}), Conditions())
         return [locate(part, conditions) for part in parts if isinstance(part, LogRange)]

@@ -263,7 +263,7 @@ def as_manifest(row: dict[str, Any]) -> dict[str, Any]:
 
 
 def known(message: dict[str, Any]) -> dict[str, Any]:
-    """What of a manifest's message the table shows."""
+    """Return the part of a manifest's message that the table shows."""
     return {name: value for name, value in message.items() if name not in ("filePosition", "storedBodySha256")}
 
 

@@ -18,7 +18,7 @@ PLOTLY = "/* plotly */"
 
 class Reader(HTMLParser):
     """
-    What a browser finds in a page.
+    The elements and texts that a browser finds in a page.
 
     @ivar tags: every element, as (name, attributes).
     @ivar scripts: the content of script elements; C{text} all other text.

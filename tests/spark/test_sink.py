@@ -85,11 +85,11 @@ class TaskTests(ClusterTestCase):
         return task
 
     def result_of(self, work: Any, seconds: float = 0.5) -> Any:
-        """What a coroutine returns within some time."""
+        """Return the result of a coroutine within some time."""
         return self.result(Deferred.fromCoroutine(work), seconds)
 
     def failure_of(self, work: Any, kind: type[Exception], seconds: float = 0.5) -> str:
-        """What a coroutine's error says."""
+        """Return the words of a coroutine's error."""
         waits = Deferred.fromCoroutine(work)
         self.pass_time(seconds)
         return str(self.failureResultOf(waits, kind).value)
@@ -261,7 +261,7 @@ class SendAllTests(SynchronousTestCase):
 
 
 class WriterTests(SynchronousTestCase):
-    """What is made on the driver and sent to the workers."""
+    """Objects that are made on the driver and sent to the workers."""
 
     schema = StructType([StructField("body", StringType()), StructField("flag", IntegerType())])
 
@@ -315,13 +315,13 @@ class BrokerTests(SparkTestCase):
         self.process.communicate(timeout=60)
 
     def stored(self, topic: str) -> list[Any]:
-        """What the broker's store holds of a topic."""
+        """Return the messages of a topic in the broker's store."""
         read = self.spark.read.format("smartgo").load(os.path.join(self.data, "store"))
         rows: list[Any] = read.where(f"topic = '{topic}'").orderBy("physical_offset").collect()
         return rows
 
     def failure(self, work: Callable[[], object]) -> str:
-        """What Spark says that went wrong."""
+        """Return the words of Spark's error."""
         return str(self.assertRaises(PySparkException, work))
 
     def test_round_trip(self) -> None:

@@ -292,7 +292,7 @@ class FollowingTests(SynchronousTestCase):
 
 
 def decode_or_none(log: Log, at: int) -> bool:
-    """Whether a record starts at a place, not a blank."""
+    """Tell whether a record starts at a place, not a blank."""
     base = at // log.size * log.size
     try:
         return decode(bytes(log.files[base]), at - base).size >= BLANK_SIZE

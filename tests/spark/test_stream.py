@@ -26,7 +26,7 @@ SCHEMA = "store string, physical_offset bigint, topic string, body binary"
 
 
 class ReaderTests(SynchronousTestCase):
-    """What Spark calls, called without Spark."""
+    """The methods that Spark calls, called without Spark."""
 
     def setUp(self) -> None:
         """A store."""
@@ -126,7 +126,7 @@ class StreamTests(SparkTestCase):
         return query
 
     def failure(self, frame: Any) -> str:
-        """What ends a query."""
+        """Return the error that ends a query."""
         return str(self.assertRaises(PySparkException, self.run_to_the_end, frame))
 
     def found(self) -> list[int]:
@@ -134,7 +134,7 @@ class StreamTests(SparkTestCase):
         return sorted(row.physical_offset for row in self.spark.read.parquet(self.sink).collect())
 
     def starts(self) -> list[int]:
-        """Where the records of the store start."""
+        """Return the places where the records of the store start."""
         return _starts(self.log)
 
     def test_exactly_once(self) -> None:
@@ -192,7 +192,7 @@ class StreamTests(SparkTestCase):
 
 
 def _starts(log: DiskLog) -> list[int]:
-    """Where the records of a log start."""
+    """Return the places where the records of a log start."""
     return [
         message.physical_offset for base, data in sorted(log.files.items()) for message in scan(bytes(data), 0, base)
     ]

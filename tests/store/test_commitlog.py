@@ -231,7 +231,7 @@ class LimitTests(LogTestCase):
 
 
 class ReadableTests(LogTestCase):
-    """What was taken can be read again, whatever it is."""
+    """Reading of appended messages of every kind."""
 
     HOSTS = (pack_host("10.0.0.1", 5), pack_host("fe80::1", 70000), pack_host("255.255.255.255", -1), bytes(20))
     PIECES = (

@@ -266,7 +266,7 @@ class FlushedBeforeTests(StoreTestCase):
 
 
 class DispatcherTests(StoreTestCase):
-    """What is derived from the log hears what can be read, through L{IDispatcher} alone."""
+    """Dispatchers that learn only by L{IDispatcher} what can be read."""
 
     def start(self, **changes: Any) -> None:
         """Open a store with one dispatcher."""

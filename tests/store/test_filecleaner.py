@@ -61,7 +61,7 @@ class CleanerTestCase(StoreTestCase):
 
 
 class RemovalTests(CleanerTestCase):
-    """What goes, and in which order."""
+    """The removed files, and their order."""
 
     def test_age(self) -> None:
         """Log files go when their last message is 72 h old; what is younger can be read as before, from 21 on."""

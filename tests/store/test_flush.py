@@ -35,7 +35,7 @@ class FlushTestCase(StoreTestCase):
         return waits
 
     def waiting(self) -> int:
-        """How many flushes wait for the lane."""
+        """Return the number of flushes that wait for the lane."""
         return len(self.env.threads.waiting.get("flush", ()))
 
     def flush(self) -> None:
@@ -43,7 +43,7 @@ class FlushTestCase(StoreTestCase):
         self.assertEqual(self.env.threads.release("flush", 1), 1)
 
     def results(self, waits: list[Deferred[PutStatus] | None]) -> list[PutStatus]:
-        """What all were told."""
+        """Return the statuses of all waiters."""
         found = []
         for one in waits:
             assert one is not None

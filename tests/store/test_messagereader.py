@@ -293,7 +293,7 @@ class DamageTests(ReadTestCase):
 
 
 class OwnTests(ReadTestCase):
-    """Which units are believed without a look at every record."""
+    """Units that are trusted without reading every record."""
 
     def own(self) -> tuple[int, int]:
         """From where on units are this process's, and how many there are."""
@@ -322,7 +322,7 @@ class OwnTests(ReadTestCase):
 
 
 class ColdTests(ReadTestCase):
-    """What lies further back than memory holds."""
+    """Messages further back than memory holds."""
 
     def setUp(self) -> None:
         super().setUp()

@@ -48,7 +48,7 @@ class RealTests(TestCase):
         return store
 
     def copied(self) -> str:
-        """What a kill would leave: the files as they are now."""
+        """Return a copy of the files as they are now, as a kill would leave them."""
         target = self.root + "-copy"
         shutil.copytree(self.root, target, ignore=shutil.ignore_patterns("*.tmp"))
         return target

@@ -41,7 +41,7 @@ FILES: Final = ("commitlog", "consumequeue")
 
 
 class Source(NamedTuple):
-    """What a master has: its machine, the bytes of its log, and where records and blanks end in them."""
+    """A master: its machine, the bytes of its log, and the ends of records and blanks in them."""
 
     env: FakeEnvironment
     log: bytes
@@ -49,7 +49,7 @@ class Source(NamedTuple):
 
     @property
     def files(self) -> dict[str, bytes]:
-        """Its log and queue files."""
+        """The log and queue files."""
         return content(self.env, *FILES)
 
 
@@ -75,7 +75,7 @@ def cut(data: bytes, size: int) -> Iterator[bytes]:
 
 
 def step(number: int) -> list[NewMessage]:
-    """What a master appends in one go: one of all kinds there are."""
+    """Return the messages that a master appends in one go: one of each kind."""
     body = b"%d-" % number + b"." * (number * 37 % 211)
     kind = number % 9
     keys = b"KEYS\x01k%d x" % number
@@ -363,7 +363,7 @@ class RefusedTests(ReplicaTestCase):
 
 
 class BadTests(ReplicaTestCase):
-    """What is no record is taken back."""
+    """Bytes that are not records, which are taken back."""
 
     def changed(self, record: bytes, at: int, form: str, value: int) -> bytes:
         """A record with another number in one place."""
@@ -606,7 +606,7 @@ class BeginTests(ReplicaTestCase):
         return slave
 
     def check(self, env: FakeEnvironment, slave: OpenStore) -> None:
-        """Its queues are the master's from their first message in that file on."""
+        """Check that the queues equal the master's from their first message in that file on."""
         self.assertEqual(slave.log_bounds(), (self.base, len(self.from_source.log)))
         master = self.opened(self.from_source.env, small(queue_file_size=100))
         middles = 0
@@ -743,7 +743,7 @@ class RoleTests(ReplicaTestCase):
             self.assertEqual(self.opened(env).log_bounds(), (0, appended.end))
 
     def count(self, source: Source) -> int:
-        """How many messages queue 0 of the topic has."""
+        """Return the number of messages in queue 0 of the topic."""
         store = self.opened(killed(source.env))
         return store.bounds("T", 0)[1]
 

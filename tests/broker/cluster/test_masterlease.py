@@ -1,4 +1,4 @@
-"""Whether a broker may serve as the master of its name."""
+"""The lease on a master's name."""
 
 from __future__ import annotations
 

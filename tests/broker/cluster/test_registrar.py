@@ -479,7 +479,7 @@ class TroubleTests(RegistrarCase):
     """Registries that are down, slow, empty or wrong (F18)."""
 
     def wait(self, seconds: float) -> list[Asked]:
-        """What is asked after just so long a time, and not before."""
+        """Return the requests after exactly so many seconds, and check that there are none before."""
         self.clock.advance(seconds - 0.001)
         self.assertEqual(self.take(), [])
         self.clock.advance(0.002)
@@ -649,7 +649,7 @@ class RivalTests(RegistrarCase):
         self.assertEqual(self.reasons[-1], registrar.refusal)
 
     def leases(self) -> dict[str, str | None]:
-        """What each registration now under way shows, by registry."""
+        """Return the lease in each registration that is under way, by registry."""
         return {one.address: one.command.fields.get("smartgoLease") for one in self.asked}
 
     def test_lease(self) -> None:

@@ -83,7 +83,7 @@ def silent(request: Command) -> Any:
 
 class TroubleTests(RegistriesCase):
     def whole(self, registry: Registry) -> bool:
-        """Whether a registry has all topics of the broker."""
+        """Tell whether a registry has all topics of the broker."""
         return {"TBW102", "T"} <= set(registry.routes.topics())
 
     def test_down_at_start(self) -> None:

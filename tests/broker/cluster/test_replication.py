@@ -138,7 +138,7 @@ class PairCase(SynchronousTestCase):
         self.assertEqual((pair.env.clock.getDelayedCalls(), pair.env.files.mappings), ([], []))
 
     def pulled(self, pair: Pair, topic: str = "T", offset: int = 0) -> list[StoredMessage]:
-        """What the slave has in queue 0."""
+        """Return the slave's messages of queue 0."""
         answer = pair.ask(pull_command(topic, 0, offset), SLAVE)
         self.assertIn(answer.code, (0, 19, 20), answer.remark)
         return records(answer.body)
@@ -543,7 +543,7 @@ class AdvertisedTests(PairCase):
 
 
 class AllowedTests(SynchronousTestCase):
-    """Who may replicate where nobody is named (reliability X6)."""
+    """The peers that may replicate where none is named (reliability X6)."""
 
     def test_default(self) -> None:
         """This machine alone while nobody else reaches the port, else everybody; those named, and no others."""

@@ -40,7 +40,7 @@ def question(**fields: Any) -> Command:
 
 
 def followed(pair: Pair) -> tuple[SlaveState | None, str]:
-    """How the slave stands."""
+    """Return the state of the slave, and the reason."""
     now = pair.followed.replication.now()
     return now.state, now.reason
 
@@ -159,7 +159,7 @@ class KeyTests(PairCase):
 
 
 class RemoteTailTests(PairCase):
-    """What a slave makes of answers."""
+    """The slave's reading of answers."""
 
     def remote(self, credentials: AccessKey | None, *answers: Command) -> tuple[RemoteTail, list[Command]]:
         """Return who asks masters that answer so, and what they will have been asked."""
@@ -252,7 +252,7 @@ class Plain(Protocol):
         self.heard += data
 
     def connectionLost(self, reason: Failure = connectionDone) -> None:
-        """It is over."""
+        """Note the end of the connection."""
         self.gone.callback(None)
 
 

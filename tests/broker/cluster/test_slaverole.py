@@ -172,7 +172,7 @@ class SlaveRoleTests(SynchronousTestCase):
 
 
 class SuggestionTests(SynchronousTestCase):
-    """Which broker a consumer is told to ask next."""
+    """The broker that a consumer is told to ask next."""
 
     def suggested(self, far: bool, **settings: str) -> int:
         """By a broker, for a message that is far back or not, of a group with its own ideas."""

@@ -122,7 +122,7 @@ class MirrorTests(SynchronousTestCase):
             slave.stop()
 
     def log_end(self) -> int:
-        """How far the master's log goes."""
+        """Return the end of the master's log."""
         end: int = self.master.store.log_bounds()[1]
         return end
 

@@ -1,4 +1,4 @@
-"""What is counted, and for how long it is remembered."""
+"""The counters, and how long they are remembered."""
 
 from __future__ import annotations
 

@@ -145,14 +145,14 @@ class ResetTests(ClientAdminCase):
 
 
 class StatusTests(ClientAdminCase):
-    """Where the members stand."""
+    """The offsets of members."""
 
     def status(self, **more: Any) -> Any:
         """223."""
         return self.raw(RequestCode.INVOKE_BROKER_TO_GET_CONSUMER_STATUS, topic="T", group="g", **more)
 
     def table(self, offset: int) -> bytes:
-        """What a client says."""
+        """Return the table of offsets that a client reports."""
         key = MessageQueue("T", "broker-a", 0).key()
         return msgspec.json.encode({"messageQueueTable": {key: offset}, "consumerTable": {}})
 
@@ -188,7 +188,7 @@ class StatusTests(ClientAdminCase):
 
 
 class RunningInfoTests(ClientAdminCase):
-    """What a client is doing."""
+    """The running information of clients."""
 
     def info(self, **more: Any) -> Deferred[Answer]:
         """307."""

@@ -558,7 +558,7 @@ class NoFilterTests(CheckTests):
 
 
 class RecordedTests(HeartbeatCase):
-    """What official clients sent."""
+    """Recorded heartbeats of official clients."""
 
     def test_recorded(self) -> None:
         """Every recorded heartbeat and farewell of 4.9 and 5.3 clients is understood, JSON and binary."""

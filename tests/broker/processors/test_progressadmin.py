@@ -16,7 +16,7 @@ from tests.broker.processors.test_heartbeat import consumer, subscription
 
 
 class ProgressTests(AdminCase):
-    """How far groups are."""
+    """The progress of groups."""
 
     def test_progress(self) -> None:
         """208 compares offsets and ends of every read queue of all the group's topics."""
@@ -133,7 +133,7 @@ class ProgressTests(AdminCase):
 
 
 class AllGroupsTests(AdminCase):
-    """How far all groups are."""
+    """The progress of all groups."""
 
     def show_all(self, ordered: bool) -> dict[str, list[list[tuple[str, int, int]]]]:
         """By group and topic, the rows (topic, end, offset) of its queues."""
@@ -193,7 +193,7 @@ class AllGroupsTests(AdminCase):
 
 
 class TimeSpanTests(AdminCase):
-    """How old the messages are."""
+    """The age of messages."""
 
     def test_spans(self) -> None:
         """303 shows oldest, newest and last consumed of every write queue, and how long the next one has waited."""

@@ -62,7 +62,7 @@ class QueryTests(ClusterCase):
         return found[0]
 
     def bodies(self, answer: Command) -> list[bytes]:
-        """What was found."""
+        """Return the bodies of the found messages."""
         self.assertEqual(answer.code, 0, answer.remark)
         return [bytes(one.body) for one in records(answer.body)]
 

@@ -161,7 +161,7 @@ class QueueAdminTests(SynchronousTestCase):
 
 
 class SettingsTests(SynchronousTestCase):
-    """What a running broker can be told."""
+    """Changes of settings of a running broker."""
 
     def test_followed(self) -> None:
         """Whether topics and groups come about by themselves can be changed while the broker runs."""

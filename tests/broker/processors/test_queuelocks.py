@@ -21,7 +21,7 @@ def queue(queue_id: int, topic: str = "T") -> MessageQueue:
 
 
 class LockTableTests(SynchronousTestCase):
-    """Who may consume which queue in order."""
+    """The locks of queues that are consumed in order."""
 
     def setUp(self) -> None:
         self.clock = FakeClock()

@@ -29,7 +29,7 @@ class PermissionTests(SynchronousTestCase):
         self.cluster.pump(0.1)
 
     def route(self, topic: str) -> TopicRoute:
-        """What clients make of what the registry says."""
+        """Return the route of a topic as clients read it from the registry."""
         request = Command.request(RequestCode.GET_ROUTEINFO_BY_TOPIC, RouteInfoRequest(topic=topic))
         found: list[Command] = []
         self.cluster.client.ask(REGISTRY, request, 3.0).addCallback(found.append)

@@ -52,7 +52,7 @@ class LiveSettingsTests(SynchronousTestCase):
         return self.successResultOf(self.settings.undo(change, Who("other", "192.0.2.8")))
 
     def state(self) -> tuple[int, str]:
-        """What the permission is, and from where."""
+        """Return the permission in effect, and its source."""
         configuration = self.settings.configuration
         return configuration.broker.broker_permission, configuration.origins["broker", NAME].source
 

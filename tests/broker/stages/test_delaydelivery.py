@@ -114,7 +114,7 @@ class DelayDeliveryTests(SynchronousTestCase):
         self.store.end_run()
 
     def delivered(self) -> int:
-        """How many messages are in the destination."""
+        """Return the number of messages in the destination."""
         return self.store.bounds("T", 2)[1]
 
     def test_on_time(self) -> None:

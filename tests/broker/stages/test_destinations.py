@@ -37,7 +37,7 @@ class DestinationTests(SynchronousTestCase):
         self.cluster = Cluster(killed(self.cluster.env))
 
     def bodies(self, topic: str) -> list[bytes]:
-        """What consumers can read."""
+        """Return the bodies that consumers can read."""
         answer, found = self.cluster.pull(topic)
         self.assertIn(answer.code, (0, 19), answer.remark)
         return [bytes(one.body) for one in found]

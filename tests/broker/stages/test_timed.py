@@ -37,7 +37,7 @@ class TimedTests(ClusterCase):
         return self.cluster.send(topic, key.encode(), 1, properties=properties)
 
     def bodies(self, topic: str = "T", queue_id: int = 1) -> list[bytes]:
-        """What is in a queue."""
+        """Return the bodies in a queue."""
         return [bytes(one.body) for one in self.cluster.pull(topic, queue_id)[1]]
 
     def test_waits(self) -> None:

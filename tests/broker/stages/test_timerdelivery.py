@@ -82,7 +82,7 @@ class Timers:
         self.case.successResultOf(self.store.close())
 
     def bodies(self) -> list[str]:
-        """What was delivered, in order."""
+        """Return the delivered bodies, in order."""
         return [body for _, body, _ in self.delivered]
 
 

@@ -1,4 +1,4 @@
-"""What the store has and the table of topics lost (D15)."""
+"""Topics that the store has and the table of topics lost (D15)."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from tests.broker.tables.test_topics import PATH, TopicTableCase
 
 
 class AdoptTests(TopicTableCase):
-    """What the store has and the table lost (D15)."""
+    """Topics that the store has and the table lost (D15)."""
 
     def adopted(self, table: TopicTable, *queues: tuple[str, int], last: int = 0) -> dict[str, tuple[int, int, int]]:
         """

@@ -39,7 +39,7 @@ class GoldenTableTests(SynchronousTestCase):
         return store
 
     def written(self, name: str) -> object:
-        """What our file says; it is plain JSON."""
+        """Return the content of our file, which is plain JSON."""
         return msgspec.json.decode(self.env.files.read(f"{CONFIG}/{name}"))
 
     def test_topics(self) -> None:

@@ -1,4 +1,4 @@
-"""When a changed table is written."""
+"""The saving of changed tables."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ class SavingTests(SynchronousTestCase):
         return self.value
 
     def on_disk(self) -> Any:
-        """What the file says, C{None} without one."""
+        """Return the content of the file, C{None} without one."""
         if not self.env.files.exists(PATH):
             return None
         return msgspec.json.decode(self.env.files.read(PATH))["value"]

@@ -81,7 +81,7 @@ class SharesTests(SynchronousTestCase):
 
 
 class SourceTests(SynchronousTestCase):
-    """Who fills a table."""
+    """The sources of a table's entries."""
 
     def test_networks(self) -> None:
         """Addresses of one IPv6 network are one source; those of IPv4 are each their own."""

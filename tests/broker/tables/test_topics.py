@@ -351,7 +351,7 @@ class AdministratorTests(TopicTableCase):
 
 
 class FileTests(TopicTableCase):
-    """How the table is kept."""
+    """The file of the table."""
 
     def test_round_trip(self) -> None:
         """What was saved is there again, version included."""

@@ -80,7 +80,7 @@ class ConsumerTests(ClusterCase):
         self.assertEqual(got, list(range(self.first, 200)))
 
     def removed(self) -> int:
-        """What the group's progress says."""
+        """Return the number of removed messages in the group's progress."""
         header = ConsumeStatsRequest(consumer_group="late")
         answer = self.cluster.ask(Command.request(RequestCode.GET_CONSUME_STATS, header))
         stats = ConsumeStats.decode(answer.body)

@@ -308,7 +308,7 @@ class ContextTests(CommandCase):
 
 class ChoiceTests(ClusterCase):
     def registry_of(self, *arguments: str) -> str:
-        """Which registry a command asked; it is none that answers."""
+        """Return the registry that a command asked, none of which answers."""
         return self.refused("topic", "ls", *arguments, status=75)
 
     def test_precedence(self) -> None:

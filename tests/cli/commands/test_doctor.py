@@ -55,7 +55,7 @@ class Examining(ClusterCase):
     """Tests that examine a cluster."""
 
     def examine(self, *arguments: str, status: int = 0) -> dict[tuple[str, str], str]:
-        """What is found: by verdict and subject, in words with the advice."""
+        """Return the findings by verdict and subject, in words with the advice."""
         result = self.invoke("doctor", "-o", "json", *arguments, status=status)
         return {
             (one["verdict"], one["subject"]): f"{one['what']} | {one['advice']}" for one in json.loads(result.stdout)
@@ -369,7 +369,7 @@ class TwoRegistriesTests(Examining):
 
 class ProbeTests(CommandCase):
     def probed(self, words: bytes | None) -> PortReply:
-        """What a port is taken for that says this."""
+        """Return the reply of a port that sends some bytes."""
         self.env.network.ports.clear()
         port(self, 7000, words)
         results: list[Any] = []

@@ -38,7 +38,7 @@ class DrainTests(ClusterCase):
         return self.env.clock.seconds() - self.begin
 
     def perm(self, topic: str = "T") -> int:
-        """What the registry says may be done with a topic."""
+        """Return the permission of a topic at the registry."""
         found = self.cluster.registry.routes.route(topic)
         assert found is not None
         return found.queue_datas[0].perm

@@ -108,7 +108,7 @@ class SizeTests(ClusterCase):
 
 class TimedTests(ClusterCase):
     def bodies(self) -> list[bytes]:
-        """What is in the queues of the topic."""
+        """Return the bodies in the queues of the topic."""
         return [bytes(one.body) for queue in range(8) for one in self.cluster.pull("T", queue)[1]]
 
     def test_delay(self) -> None:

@@ -40,7 +40,7 @@ class StoreDirectoryCase(CommandCase):
         self.assertEqual({path: bytes(file.data) for path, file in self.env.files.files.items()}, self.before)
 
     def lines(self, *arguments: str) -> list[Any]:
-        """What a command writes as JSON lines."""
+        """Return what a command writes as JSON lines."""
         return [json.loads(line) for line in self.out(*arguments, "-o", "jsonl").splitlines()]
 
 

@@ -18,7 +18,7 @@ class CompletionTests(ClusterCase):
         self.out("context", "set", "prod")
 
     def words(self, line: str, more: str = "") -> list[str]:
-        """What completes the last word of a line."""
+        """Return the completions of the last word of a line."""
         words = [*line.split(), more] if line.endswith(" ") else line.split()
         result = CliRunner().invoke(
             cli, [], prog_name="smartgo",

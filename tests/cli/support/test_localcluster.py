@@ -55,7 +55,7 @@ class PlanTests(SynchronousTestCase):
         return plan(self.env, "/d", ClusterShape(*shape), **more)
 
     def settings(self, node: NodePlan) -> Configuration:
-        """What a node makes of its flags."""
+        """Return the configuration that a node reads from its flags."""
         tables = REGISTRY if node.role == REGISTRY_ROLE else BROKER
         return load(Surroundings("h", "/home", lambda name: None), tables, flags=node.flags)
 
@@ -142,7 +142,7 @@ class PlanTests(SynchronousTestCase):
 
 
 class FakeProcess:
-    """What spawns, and what was spawned."""
+    """A fake that spawns, and what it has spawned."""
 
     def __init__(self, protocol: NodeProcess, environment: dict[str, str]) -> None:
         self.pid = 1000
@@ -348,7 +348,7 @@ class DevTests(SynchronousTestCase):
         return {row[0]: int(row[3]) for row in rows if len(row) == 5}
 
     def gone(self, pids: dict[str, int]) -> bool:
-        """Whether all of these have ended, within a while."""
+        """Tell whether all of these processes have ended, within a while."""
         end = time.monotonic() + 120
         while time.monotonic() < end:
             if not any(os.path.exists(f"/proc/{pid}") for pid in pids.values()):

@@ -13,7 +13,7 @@ from tests.fakes import FakeClock
 
 class ProgressTests(SynchronousTestCase):
     def setUp(self) -> None:
-        """What is written to standard error is kept."""
+        """Record what is written to standard error."""
         self.clock = FakeClock()
         self.said: list[str] = []
         self.patch(click, "echo", lambda text, nl=True, err=False: self.said.append(text))

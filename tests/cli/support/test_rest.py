@@ -85,7 +85,7 @@ class RestCase(ClusterCase):
 
     @property
     def permission(self) -> int:
-        """What is in force."""
+        """The permission in effect."""
         return self.cluster.broker.settings.configuration.broker.broker_permission
 
 
@@ -178,7 +178,7 @@ class ClientTests(RestCase):
 
 
 class ApiTests(RestCase):
-    """How the API is asked."""
+    """Requests to the API."""
 
     def test_token(self) -> None:
         """The token is in the environment or in a file; without the right one it ends with 77."""

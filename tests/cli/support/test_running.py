@@ -86,7 +86,7 @@ class LoggingTests(SynchronousTestCase):
 
 
 class EndTests(SynchronousTestCase):
-    """How a command ends whose work failed."""
+    """The end of a command whose work failed."""
 
     def test_one_of_several(self) -> None:
         """What failed one of several calls is what the command ends with."""

@@ -70,7 +70,7 @@ class TLSTests(SynchronousTestCase):
         self.assertIn(b"Ready", said)
 
     def arguments(self, *words: str) -> dict[str, Any]:
-        """How to run a command."""
+        """Return the arguments of a process that runs a command."""
         environment = {**os.environ, "PYTHONPATH": ROOT, "XDG_CONFIG_HOME": self.directory}
         environment.pop("NAMESRV_ADDR", None)
         return {"args": [sys.executable, "-m", "smartgo.cli.main", *words], "env": environment}

@@ -1,4 +1,4 @@
-"""What a consumer holds of a queue: the lowest offset not done with, and when to pull no further."""
+"""A consumer's messages of one queue: the lowest offset in flight, and when to stop pulling."""
 
 from __future__ import annotations
 

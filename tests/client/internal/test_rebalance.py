@@ -1,4 +1,4 @@
-"""Who reads which queues: the same as Java's client says."""
+"""The assignment of queues to members: the same as in Java's client."""
 
 from __future__ import annotations
 

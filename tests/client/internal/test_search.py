@@ -25,7 +25,7 @@ class SearchTests(AdminCase):
         self.search = BrokerSearch(Asking(self.client))
 
     def asked(self, question: Any) -> Any:
-        """What a coroutine returns."""
+        """Return the result of a coroutine."""
         return self.result(Deferred.fromCoroutine(question))
 
     def test_everywhere(self) -> None:

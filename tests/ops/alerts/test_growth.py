@@ -50,13 +50,13 @@ class GrowthTests(SynchronousTestCase):
 
 
 class ArrivalsTests(SynchronousTestCase):
-    """What came, where brokers count."""
+    """The increase of counters of several brokers."""
 
     def setUp(self) -> None:
         self.arrivals = Arrivals()
 
     def look(self, **brokers: Any) -> dict[str, int | None]:
-        """What came by then."""
+        """Return the increase until now."""
         return self.arrivals.look(brokers)
 
     def test_came(self) -> None:
@@ -83,7 +83,7 @@ class ArrivalsTests(SynchronousTestCase):
 
 
 class LineTests(SynchronousTestCase):
-    """Where a line leads."""
+    """The extrapolation of a line."""
 
     def test_line(self) -> None:
         """Points on a line lead on along it; one point, or one moment, leads nowhere."""

@@ -63,7 +63,7 @@ class AlertsCase(SynchronousTestCase):
 
 
 class WatchTests(AlertsCase):
-    """What is noticed."""
+    """The detection of problems."""
 
     def test_well(self) -> None:
         """Where all is well there is no alert."""
@@ -234,7 +234,7 @@ class WatchTests(AlertsCase):
 
 
 class AlertsTests(AlertsCase):
-    """What can be done about them."""
+    """The handling of alerts."""
 
     def fire(self) -> None:
         """Let an alert fire."""

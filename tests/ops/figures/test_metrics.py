@@ -1,4 +1,4 @@
-"""What Prometheus is shown."""
+"""The metrics for Prometheus."""
 
 from __future__ import annotations
 

@@ -249,7 +249,7 @@ class ViewTests(SickCase):
 
 
 class LookupTests(SickCase):
-    """What is told of the sick broker in particular."""
+    """The report about the sick broker."""
 
     def test_left(self) -> None:
         """A message is found beside a broker that just left, which is named."""

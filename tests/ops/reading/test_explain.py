@@ -1,4 +1,4 @@
-"""Why a message did, or did not, reach a group."""
+"""The explanation why a message did, or did not, reach a group."""
 
 from __future__ import annotations
 

@@ -125,7 +125,7 @@ class BodyTests(MessageCase):
     """Bodies in all their forms."""
 
     def body(self, body: bytes, **more: Any) -> Any:
-        """How a body is shown."""
+        """Return a body as it is shown."""
         self.send(4, body=body, **more)
         self.cluster.pump(1.0)
         return self.at(0, 2)["body"]
@@ -242,7 +242,7 @@ class DeliveryTests(MessageCase):
         self.cluster.ask(Command.request(RequestCode.UPDATE_CONSUMER_OFFSET, header))
 
     def states(self) -> dict[str, str]:
-        """What became of the message at 1 of queue 0."""
+        """Return the delivery states of the message at 1 of queue 0."""
         rows = self.get(f"/messages/{self.at(0, 1)['offsetId']}/groups")["items"]
         return {row["group"]: row["state"] for row in rows}
 

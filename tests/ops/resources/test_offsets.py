@@ -63,7 +63,7 @@ class OffsetCase(MessageCase):
         return plan
 
     def stands(self) -> list[int | None]:
-        """Where the group stands in both queues."""
+        """Return the group's offsets in both queues."""
         reader = ClusterQueueReader(self.front.ops.view)
         found: list[int | None] = []
         for number in (0, 1):

@@ -41,7 +41,7 @@ class SearchTests(MessageCase):
         return job, sorted(int(row["messageId"][-1]) for row in rows)
 
     def lines(self, job: Any, query: str = "") -> list[Any]:
-        """What a search found, as it is written to a file."""
+        """Return the results of a search, as they are written to a file."""
         answer = self.front.ask("GET", f"/jobs/{job['id']}/export{query}", token=self.token)
         self.assertEqual((answer.status, answer.headers["content-type"]), (200, "application/x-ndjson"), answer.content)
         wanted = f'attachment; filename="search-{job["id"]}.jsonl"'

@@ -41,7 +41,7 @@ class SettingsTests(SynchronousTestCase):
         return self.front.get(f"/config?q={name}", token=self.token)["items"][0]
 
     def history(self, query: str = "") -> Any:
-        """What was changed."""
+        """Return the recorded changes."""
         return self.front.get(f"/config/history{query}", token=self.token)
 
     def undo(self, number: int, **more: Any) -> Any:

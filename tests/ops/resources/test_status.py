@@ -76,7 +76,7 @@ class OutsideTests(SynchronousTestCase):
 
 
 class MetricsTests(SynchronousTestCase):
-    """What Prometheus reads."""
+    """The metrics for Prometheus."""
 
     def test_asked_often(self) -> None:
         """What is asked for again and again is gathered once a second, and for a tenth of the time at most."""

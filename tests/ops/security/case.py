@@ -1,4 +1,4 @@
-"""What tests of security have in common."""
+"""The shared parts of tests of security."""
 
 from __future__ import annotations
 

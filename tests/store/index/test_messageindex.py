@@ -186,7 +186,7 @@ class GoldenTests(IndexTestCase):
 
 
 class FollowTests(IndexTestCase):
-    """How the index follows the log."""
+    """The index while the log grows."""
 
     def test_found(self) -> None:
         """A message is found by its unique key and by each word of KEYS, under its topic."""
@@ -419,7 +419,7 @@ class FollowTests(IndexTestCase):
 
 
 class RestartTests(IndexTestCase):
-    """What a next start finds."""
+    """The index after a restart."""
 
     def test_clean(self) -> None:
         """After a clean stop the index goes on where it was: each key once, also keys that a full file parted."""
@@ -685,7 +685,7 @@ def noting_method(mapping: FakeMapping, note: Callable[..., Any], original: Call
 
 
 class HeaderTests(IndexTestCase):
-    """What of the header RocketMQ relies on."""
+    """The part of the header that RocketMQ relies on."""
 
     def test_switch(self) -> None:
         """The first entry of a further file counts its seconds from the end of the one before."""

@@ -577,7 +577,7 @@ class ForeignTests(RecoveryTestCase):
         self.assertFalse(set(own) & env.files.files.keys())
 
     def leftovers(self, env: FakeEnvironment) -> list[str]:
-        """What a kill may leave of ours."""
+        """Return our files that a kill may leave."""
         return [self.add(env, "smartgo.spare/7"), self.add(env, f"smartgo.deleted/7/{0:020d}")]
 
     def test_names_of_others(self) -> None:
