@@ -27,7 +27,6 @@ def open_store(
         as soon as the directory is released. Cancelling the Deferred itself is not supported.
     @raise StoreHeld: through the Deferred: another process has the directory; nothing was changed.
     @raise ForeignFile: it holds what no store of ours can work with; nothing was changed.
-    @raise StoreDamaged: the log is damaged in the middle.
     @raise StoreError: a log file is missing, or the opening was cancelled.
     @raise OSError: as the system says.
     """

@@ -124,6 +124,7 @@ class OpenStore(StoreReads):
         memory = int(env.host.memory * settings.memory_ratio)
         known = (recovered.verified_from, recovered.damage)
         integrity = LogIntegrity(env, root, log, known, lambda: flusher.flushed, settings.scrub_rate)
+        self.cleaner.expiry.listeners.append(lambda _: integrity.verified.release())
         self._damage_repair = DamageRepair(log, queues, integrity.damage, env.threads, env.files)
         reader = MessageReader(log, queues.by_key, settings, memory, env.threads, env.files, integrity.verified)
         lookup = MessageLookup(log, reader, env.threads, env.files)

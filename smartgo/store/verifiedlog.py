@@ -68,6 +68,7 @@ class VerifiedLog:
         self._files = files
         self._starts: dict[int, array[int]] = {}  # by base of the log file: see the module
         self._failed: set[int] = set()  # physical offsets of regions that could not be read
+        self._released = log.minimum  # what was below was forgotten
         self.damage = damage
         self.own_from = own_from
         self.clean_from = max(own_from, damage.end)
@@ -158,7 +159,7 @@ class VerifiedLog:
         count = -(-file.size // REGION)
         starts = self._starts.get(file.base)
         if starts is None:
-            self._release()
+            self.release()
             starts = self._starts[file.base] = array("i", [_UNCHECKED]) * count
         if end < min(file.base + (number + 1) * REGION, file.end, self.own_from):
             return  # only the beginning of it was checked: the log ended there
@@ -170,9 +171,12 @@ class VerifiedLog:
             starts[number] = after
             number += 1
 
-    def _release(self) -> None:
-        """Forget what was removed from the front of the log."""
+    def release(self) -> None:
+        """Forget what was removed from the front of the log; cheap where that is nothing new."""
         minimum = self._commitlog.minimum
+        if minimum == self._released:
+            return
+        self._released = minimum
         for base in [base for base in self._starts if base < minimum]:
             del self._starts[base]
         self._failed = {offset for offset in self._failed if offset >= minimum}

@@ -7,7 +7,9 @@ from itertools import pairwise
 from typing import Any
 
 from smartgo.errors import NoSuchMessage, ServiceNotAvailable
+from smartgo.schema import regions
 from smartgo.schema.refusalkind import RefusalKind
+from smartgo.schema.regions import Region
 from smartgo.store.filecleaner import RemovedFiles
 from smartgo.store.interfaces import ReadStatus
 from smartgo.store.openstore import OpenStore
@@ -159,6 +161,19 @@ class RemovalTests(CleanerTestCase):
         store.cleaner.clean()
         self.advance(3)
         self.assertEqual(store.log_bounds()[0], plan.removals[-1].file.base + LOG_SIZE)
+
+    def test_damage(self) -> None:
+        """A damaged region is forgotten with its file, and nothing that was checked in it is remembered."""
+        store = self.store(hours=())
+        self.files_of_days(store, 6)
+        end = store.log_bounds()[1]
+        store.damage.add([Region(100, 50, "body CRC differs"), Region(end - 50, 50, "body CRC differs")])
+        store.cleaner.clean()
+        self.advance(3)
+        self.assertGreater(store.log_bounds()[0], 150)
+        self.assertEqual([one.offset for one in store.damage.regions], [end - 50])
+        listed = regions.decode(self.env.files.read(f"{ROOT}/{regions.PATH}"))
+        self.assertEqual(listed, store.damage.regions)
 
     def test_dispatchers(self) -> None:
         """What is derived from the log follows its beginning; the index drops files that lead to nothing."""
