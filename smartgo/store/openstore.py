@@ -51,6 +51,7 @@ from smartgo.store.replicalog import ReplicaLog
 from smartgo.store.settings import StoreSettings
 from smartgo.store.storedirectory import StoreDirectory
 from smartgo.store.storereads import StoreReads
+from smartgo.store.timer.slotstorage import SlotStorage
 from smartgo.store.timer.source import TimerSource
 from smartgo.store.timer.timerlog import TimerLog
 
@@ -136,6 +137,8 @@ class OpenStore(StoreReads):
             self.timers = TimerLog(env, root, source, settings.timers_in_memory)
             self._dispatchers.append(self.timers)
             self._log_flushed.add(self.timers.log_flushed)
+        elif settings.replica:
+            SlotStorage(env.files, root).forget()
         copied = BackupSource(log, flusher, self._checkpointer)
         self.backup = StoreBackup(env, root, copied, self.flush, settings.disk_free_minimum)
         usage = space.usage()

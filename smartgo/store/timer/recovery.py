@@ -13,6 +13,7 @@ from typing import Final
 from twisted.logger import Logger
 
 from smartgo.env.interfaces import IFiles, IThreads
+from smartgo.schema.timers import due_of, wheel_ms
 from smartgo.schema.topics import TIMER_TOPIC
 from smartgo.store.queues.file import ConsumeQueue
 from smartgo.store.timer.logrecords import entries_of, scan_delivered
@@ -54,6 +55,7 @@ class TimerRecovery:
         self._waiting = waiting
         self._check = check_cancelled
         self._delivered: set[int] = set()
+        self._peer_ms = 0  # up to there RocketMQ delivered messages, without our mark
         self.position = 0
         self.changes = 0
 
@@ -73,6 +75,7 @@ class TimerRecovery:
             self._waiting.restore(saved)
             position, offset = saved.position, max(low, saved.queue_offset)
         elif queue is not None and high > low:
+            self._peer_ms = await self._threads.run(LANE, self._storage.peer_ms)
             unit = queue.unit(low)
             position = end if unit is None else max(unit.commitlog_offset, self._source.log.minimum)
             self._log.info("the timer log is made from the log, from {position} on", position=position)
@@ -105,7 +108,7 @@ class TimerRecovery:
             for unit, entry in zip(units, found, strict=True):
                 if unit.commitlog_offset in self._delivered and not unit.is_filler:
                     self._delivered.discard(unit.commitlog_offset)
-                elif entry is not None:
+                elif entry is not None and wheel_ms(due_of(entry)) >= self._peer_ms:
                     self._waiting.put(entry, horizon_ms)
             offset += len(units)
             self.changes += len(units)

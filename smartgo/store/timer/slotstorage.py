@@ -18,6 +18,8 @@ SYNC_LANE: Final = "timersync"
 
 DIRECTORY: Final = "timer"
 CHECKPOINT: Final = "checkpoint"
+PEER: Final = ("config", "timercheck")
+"""RocketMQ's file: it begins with an int64, the time of its wheel; what was due before is delivered."""
 
 _CHUNK: Final = 8192 * ENTRY_SIZE
 
@@ -35,6 +37,7 @@ class SlotStorage:
         """
         self._files = files
         self.directory = posixpath.join(root, DIRECTORY)
+        self._peer = posixpath.join(root, *PEER)
 
     def _path(self, name: str) -> str:
         return posixpath.join(self.directory, name)
@@ -62,10 +65,22 @@ class SlotStorage:
         self.remove(name for name in self._files.list(self.directory) if name not in known)
         return saved
 
+    def peer_ms(self) -> int:
+        """Return up to which TIMER_OUT_MS a RocketMQ broker delivered messages; 0 where none had the store."""
+        if not self._files.exists(self._peer):
+            return 0
+        return max(0, int.from_bytes(self._files.read_at(self._peer, 0, 8), "big", signed=True))
+
+    def forget(self) -> None:
+        """Remove the checkpoint: the log is a slave's, whose bytes may be replaced. @raise OSError"""
+        self.remove((CHECKPOINT,))
+
     def _load(self) -> TimerCheckpoint | None:
         path = self._path(CHECKPOINT)
         if not self._files.exists(path):
             return None
+        if self._files.exists(self._peer) and self._files.modified_ms(self._peer) > self._files.modified_ms(path):
+            return None  # a RocketMQ broker had the store since
         try:
             return TimerCheckpoint.unpack(self._files.read(path))
         except BadRecord:

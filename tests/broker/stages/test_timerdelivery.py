@@ -341,6 +341,47 @@ class DeliveryTests(StoreTestCase):
             timers.stop()
         self.again(whole)
 
+    def test_rocketmq_store(self) -> None:
+        """Of a store that was RocketMQ's, what its wheel had delivered is not delivered again."""
+        self.timers.send(*[timed(NOW + 10_000 * number, str(number)) for number in range(1, 61)])
+        self.timers.delivery.stop()
+        self.timers.stop()
+        after = killed(self.env)
+        for path in [one for one in after.files.files if one.startswith(f"{ROOT}/timer/")]:
+            del after.files.files[path]
+        after.files.make_directories(f"{ROOT}/config")
+        check = (NOW + 300_000).to_bytes(8, "big") + bytes(24)
+        after.files.create(f"{ROOT}/config/timercheck", check)
+        timers = self.again(after)
+        self.assertEqual(timers.timers.count, 30)
+        timers.advance(700, 1.0)
+        self.assertEqual([int(one) for one in timers.bodies()], list(range(31, 61)))
+
+    def test_rocketmq_between(self) -> None:
+        """A checkpoint that is older than RocketMQ's is not believed."""
+        self.timers.send(*[timed(NOW + 10_000 * number, str(number)) for number in range(1, 61)])
+        self.timers.advance(105)
+        first = self.timers.bodies()
+        self.timers.stop()
+        after = killed(self.env)
+        after.files.make_directories(f"{ROOT}/config")
+        after.files.create(f"{ROOT}/config/timercheck", (NOW + 300_000).to_bytes(8, "big") + bytes(24))
+        timers = self.again(after)
+        timers.advance(700, 1.0)
+        self.assertEqual([int(one) for one in first + timers.bodies()], [*range(1, 11), *range(31, 61)])
+
+    def test_slave(self) -> None:
+        """A slave removes the checkpoint: what its log has below it may become that of another master."""
+        self.timers.send(timed(NOW + 700_000, "a"))
+        self.timers.stop()
+        after = killed(self.env)
+        self.assertIn(f"{ROOT}/timer/checkpoint", after.files.files)
+        slave = self.successResultOf(open_store(after, ROOT, small(timers=True, replica=True, log_file_size=1 << 20)))
+        self.assertIsNone(slave.timers)
+        self.successResultOf(slave.close())
+        self.assertNotIn(f"{ROOT}/timer/checkpoint", after.files.files)
+        self.assertEqual(self.again(killed(after)).timers.count, 1)
+
     def test_kills(self) -> None:
         """Whenever the broker is killed, each message is delivered once, and none early: a hundred kills."""
         random = Random(5)
