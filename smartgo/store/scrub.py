@@ -195,12 +195,12 @@ class Scrub:
         if file is None or position >= state.end:
             state.position = state.end
             return 0
-        before = self._verified.damage.found
         checked = await self._verified.check(position)
-        end = min(file.base + (position - file.base) // REGION * REGION + REGION, file.end, state.end)
+        begin = file.base + (position - file.base) // REGION * REGION
+        end = min(begin + REGION, file.end, state.end)
         if checked is not None:
             state.records += checked.records
-            state.damaged += self._verified.damage.found - before
+            state.damaged += sum(begin <= one.offset < end for one in checked.damage)
         state.position = min(end, state.end)
         return end - position
 

@@ -84,6 +84,9 @@ class ScrubTests(StoreTestCase):
         self.assertEqual(found, [one for one in range(200) if one != 100])
         self.assertEqual(len(self.send(store, message())), 1)
         self.assertEqual(len(self.read_all(store)), 200)
+        store.scrub.start()
+        self.env.clock.pump([0.0] + [0.5] * 200)
+        self.assertEqual((store.scrub.state.last_damaged, store.damage.found), (1, 1))  # known, and damaged still
 
     def test_by_itself(self) -> None:
         """One begins each week, counted from the first start, over restarts; none where the rate is 0."""
