@@ -62,6 +62,7 @@ VIEWS: Final = {
     "/brokers/{name}": ("row", f"/brokers/{SICK}"),
     "/brokers/{name}/config": ("error", f"/brokers/{SICK}/config"),
     "/brokers/{name}/retention": ("error", f"/brokers/{SICK}/retention"),
+    "/brokers/{name}/backup": ("error", f"/brokers/{SICK}/backup"),
     "/definitions": ("error", "/definitions"),
     # What clients are asked for.
     "/groups/{name}/clients/{client}": ("soon", f"/groups/audit/clients/{_MEMBER}"),
