@@ -25,7 +25,18 @@ from smartgo.store.recovery.logscan import written_end
 
 _NEAR: Final = 1 << 18  # bytes before the end in which the last record is searched first
 _KNOWN: Final = frozenset(
-    {"commitlog", "consumequeue", "consumequeue_ext", "index", "config", "quarantine", "checkpoint", "abort", "lock"}
+    {
+        "commitlog",
+        "consumequeue",
+        "consumequeue_ext",
+        "index",
+        "timer",
+        "timerwheel",
+        "timerlog",
+        "config",
+        "quarantine",
+    }
+    | {"checkpoint", "abort", "lock"}
 )
 _OWN: Final = "smartgo."
 

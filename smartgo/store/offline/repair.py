@@ -40,6 +40,7 @@ from smartgo.store.offline.storecheck import StoreCheck
 from smartgo.store.offline.tablecheck import BACKUP, TABLES, table_fault, table_names
 from smartgo.store.offline.units import RecordReader, UnitReader, used_end
 from smartgo.store.settings import StoreSettings
+from smartgo.store.timer.slotstorage import DIRECTORY as TIMERS
 
 DIRECTORY: Final = "quarantine"
 _COPY: Final = 4 << 20  # bytes that are copied at once
@@ -105,6 +106,10 @@ class StoreRepair:
         plan.index = bool(self._store.index_files) and (log_changes or bool(places & set(self._store.index_files)))
         if plan.index:
             plan.steps.append(RepairStep("index", self._store.index_directory, "made anew from the log"))
+        timers = posixpath.join(self._root, TIMERS)
+        plan.timers = log_changes and self._files.is_directory(timers)
+        if plan.timers:
+            plan.steps.append(RepairStep("timers", timers, "made anew from the log"))
         own = posixpath.join(self._root, "smartgo.checkpoint")
         if plan.queues or log_changes or plan.index or any(place.startswith(own) for place in places):
             plan.steps.append(RepairStep("checkpoint", own, "made anew: the next start reads all of the log"))
@@ -233,6 +238,8 @@ class StoreRepair:
         if plan.index:
             self._move(self._store.index_directory, kept)
             files.make_directories(self._store.index_directory)
+        if plan.timers:
+            self._move(posixpath.join(self._root, TIMERS), kept)
         for name in plan.tables:
             path = posixpath.join(self._root, TABLES, name)
             self._copy(path, posixpath.join(kept, TABLES, name), 0, files.size(path) if files.exists(path) else 0)

@@ -11,7 +11,7 @@ class RepairStep(msgspec.Struct, frozen=True):
     """
     One thing that a repair does.
 
-    @ivar kind: C{log}, C{queue}, C{index}, C{checkpoint}, C{table}, or C{left}: it cannot be repaired.
+    @ivar kind: C{log}, C{queue}, C{index}, C{timers}, C{checkpoint}, C{table}, or C{left}: it cannot be repaired.
     @ivar where: the file or the queue.
     """
 
@@ -47,7 +47,7 @@ class RepairPlan(msgspec.Struct, kw_only=True):
     @ivar steps: for people, in order.
     @ivar grown: log files that get their length: path and bytes that are missing.
     @ivar made: missing log files, by the physical offset of their first byte.
-    @ivar queues: those that are made anew; C{index}: the index is.
+    @ivar queues: those that are made anew; C{index}: the index is; C{timers}: the timer log is.
     @ivar tables: names of tables that are replaced by their previous content.
     """
 
@@ -57,6 +57,7 @@ class RepairPlan(msgspec.Struct, kw_only=True):
     pieces: list[LogPiece] = []
     queues: list[QueueKey] = []
     index: bool = False
+    timers: bool = False
     tables: list[str] = []
 
     @property

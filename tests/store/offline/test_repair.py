@@ -355,6 +355,17 @@ class RepairTests(RepairCase):
         self.assertEqual(self.files.read(f"{ROOT}/config/topics.json"), b'{"a":1}')
         self.assertEqual([step.kind for step in plan.steps], ["left", "table"])
 
+    def test_timers(self) -> None:
+        """The timer log is made anew with the log, and kept; where the log is sound it stays."""
+        self.files.make_directories(f"{ROOT}/timer")
+        self.files.create(f"{ROOT}/timer/slot", b"of the log as it was")
+        self.assertFalse(self.repair(self.env, self.settings).timers)
+        self.flip(self.offsets[5])
+        self.assertTrue(self.repair(self.env, self.settings).timers)
+        self.assertFalse(self.files.exists(f"{ROOT}/timer"))
+        (kept,) = [one for one in self.files.list(f"{ROOT}/quarantine") if one.startswith("repair-")]
+        self.assertEqual(self.files.read(f"{ROOT}/quarantine/{kept}/timer/slot"), b"of the log as it was")
+
     def test_again(self) -> None:
         """A repair that was cut short at any of its changes is finished by the next one."""
         for number in (3, 20, 50):
