@@ -100,12 +100,20 @@ class UnitSequence:
         """Bytes of the units that wait to be drained."""
         return len(self._units) + sum(len(units) for _, units in self._runs)
 
-    def drain(self, last: bool = False) -> list[UnitRun]:
+    def drain(self, last: bool = False, given_out: int = 0) -> list[UnitRun]:
         """
         Return what was collected, oldest first.
 
         @param last: no record follows. Else a single unit is kept back, and the last run may still go on.
+        @param given_out: the queue had units below this offset: a last record that is out of step, and within them, is
+            the one that was there, and records before it are missing from the log.
         """
+        odd = self._odd
+        if last and odd is not None and 0 <= self._end < odd[0] < min(given_out, self._end + LONGEST_GAP):
+            offset, unit = odd
+            self._units += _stand_in(unit) * (offset - self._end) + unit
+            self._end = offset + 1
+            self._odd = None
         runs = self._runs
         self._runs = []
         if self._units and (last or self._end - self._begin > 1):

@@ -73,6 +73,7 @@ class QueueRebuild:
         self._changing = changing
         self._tags = TagCodes()
         self._keeps_offsets = keeps_offsets
+        self._given_out = {} if table is None else {(one.topic, one.queue_id): one.next_offset for one in table.queues}
         self._ends = QueueEnds(files, layout.log_files)
         self._planned: dict[QueueKey, UnitSequence] = {}
         self._unconfirmed: list[tuple[QueueKey, int, bytes, int]] = []
@@ -213,7 +214,7 @@ class QueueRebuild:
     def _take(self, key: QueueKey, sequence: UnitSequence, last: bool, from_oldest: bool) -> None:
         """Add what a sequence holds to its queue."""
         queue = self._queues.by_key[key]
-        for offset, units in sequence.drain(last):
+        for offset, units in sequence.drain(last, self._given_out.get(key, 0)):
             if key in self.wanted and not from_oldest:
                 return
             self._add(queue, offset, bytes(units), from_oldest)

@@ -160,7 +160,7 @@ class RandomDamageTests(RepairCase):
         """A store of RocketMQ's, closed or not."""
         for name in golden_store.NAMES:
             manifest = golden_store.read(name).manifest
-            for seed in range(4):
+            for seed in (0, 1, 2, 3, 116):  # 116: the last record of a queue behind a damaged one
                 env = with_golden(name)
                 records = {}
                 for one in manifest["messages"]:

@@ -16,7 +16,7 @@ def unit(number: int) -> bytes:
     return Unit(number * 100, 100, number).pack()
 
 
-def runs(*offsets: int, drain_after: int = 0) -> tuple[list[tuple[int, list[int]]], int]:
+def runs(*offsets: int, drain_after: int = 0, given_out: int = 0) -> tuple[list[tuple[int, list[int]]], int]:
     """The runs that records with these queue offsets make: first offset, and the records' places (-1: stood in for)."""
     sequence = UnitSequence()
     found = []
@@ -24,7 +24,7 @@ def runs(*offsets: int, drain_after: int = 0) -> tuple[list[tuple[int, list[int]
         sequence.add(offset, unit(number))
         if drain_after and number % drain_after == 0:
             found += sequence.drain()
-    found += sequence.drain(last=True)
+    found += sequence.drain(last=True, given_out=given_out)
     told = []
     for offset, raw in found:
         units = [Unit.unpack(bytes(raw), at) for at in range(0, len(raw), UNIT_SIZE)]
@@ -53,6 +53,14 @@ class UnitSequenceTests(SynchronousTestCase):
         """So is a last one."""
         self.assertEqual(runs(5, 6, 0), ([(5, [0, 1])], 1))
         self.assertEqual(runs(5, 6, 90), ([(5, [0, 1])], 1))
+
+    def test_last_was_there(self) -> None:
+        """A last record whose offset the queue is known to have had is kept, and stood in for are those before it."""
+        self.assertEqual(runs(5, 6, 8, given_out=9), ([(5, [0, 1, -1, 2])], 0))
+        self.assertEqual(runs(5, 6, 8, given_out=8), ([(5, [0, 1])], 1))
+        self.assertEqual(runs(5, 6, 4, given_out=9), ([(5, [0, 1])], 1))
+        self.assertEqual(runs(5, 6, 1 << 40, given_out=1 << 41), ([(5, [0, 1])], 1))
+        self.assertEqual(runs(5, 6, 8, drain_after=1, given_out=9), ([(5, [0, 1]), (7, [-1, 2])], 0))
 
     def test_one_too_many(self) -> None:
         """A record that strayed in from another queue is left out."""
