@@ -155,15 +155,18 @@ class Broker(Service):
         """Begin to start; see C{ready}."""
         super().startService()
         if self._move(BrokerEvent.START):
-            self._starting = Deferred.fromCoroutine(self._start()).addCallbacks(self._started, self._not_started)
+            self._starting = Deferred.fromCoroutine(self._try_start())
 
-    def _started(self, _: object) -> None:
-        if self._move(BrokerEvent.REGISTERED):
-            self.ready.callback(self)
-
-    def _not_started(self, failure: Failure) -> None:
-        if self._move(BrokerEvent.FAIL):
-            self.ready.errback(failure)
+    async def _try_start(self) -> None:
+        """Start, and tell who waits for C{ready} how that ended; never fails."""
+        try:
+            await self._start()
+        except Exception:
+            if self._move(BrokerEvent.FAIL):
+                self.ready.errback(Failure())
+        else:
+            if self._move(BrokerEvent.REGISTERED):
+                self.ready.callback(self)
 
     async def _start(self) -> None:
         configuration = self._configuration

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from twisted.internet.defer import Deferred
 from twisted.internet.protocol import Factory, Protocol
 from twisted.logger import LogLevel, capturedLogs, formatEvent
 from twisted.trial.unittest import SynchronousTestCase
@@ -9,6 +10,7 @@ from twisted.trial.unittest import SynchronousTestCase
 from smartgo.broker.broker import Broker
 from smartgo.broker.settings.changes import Who
 from smartgo.broker.states import BrokerState
+from smartgo.errors import SmartgoError
 from tests.broker.fakecluster import Cluster
 from tests.fakes import FakeEnvironment
 from tests.remoting.doubles import sweeper_of
@@ -93,6 +95,34 @@ class StopTests(SynchronousTestCase):
         self.assertIs(other.state, BrokerState.STOPPED)
         self.assertEqual(cluster.send("T").code, 0)
         cluster.stop()
+
+    def test_store_not_opened(self) -> None:
+        """A broker whose store cannot be opened is stopped by whoever hears that, at once, and nothing else fails."""
+        cluster = Cluster()
+        threads = cluster.env.threads
+        threads.held.add("prepare")
+        cluster.env.files.make_directories("/other/commitlog")
+        cluster.env.files.create("/other/commitlog/0000000000000001*", b"x")
+        other = Broker(cluster.env, cluster.configure({"storePathRootDir": "/other"}), cluster.sweeper)
+        stopping = Deferred.fromCoroutine(self.run_until_failed(other))
+        other.startService()
+        self.assertNoResult(stopping)
+        threads.held.clear()
+        while threads.release("prepare"):
+            cluster.pump()
+        cluster.pump(7.0)
+        self.assertIn("is not a CommitLog file", self.successResultOf(stopping))
+        self.assertIs(other.state, BrokerState.STOPPED)
+        cluster.stop()
+
+    async def run_until_failed(self, broker: Broker) -> str:
+        """Wait for a broker's start; stop it in the same turn of the reactor in which that failed; return why."""
+        try:
+            await broker.ready
+        except SmartgoError as error:
+            await broker.stopService()
+            return str(error)
+        return ""
 
     def test_during_recovery(self) -> None:
         """A broker told to stop while its store is being recovered gives that up, and opens no port."""

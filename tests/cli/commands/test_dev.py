@@ -106,3 +106,15 @@ class DevProcessTests(SynchronousTestCase):
             result = smartgo("dev", "--data", path, *words)
             self.assertEqual((result.returncode, result.stderr.count(b"\n")), (78, 1), result.stderr)
             self.assertIn(b"Not a directory", result.stderr)
+
+    def test_dev_store(self) -> None:
+        """A store that cannot be opened ends with 74 and one sentence."""
+        data, first = self.mktemp(), PORTS.take(4)
+        os.makedirs(os.path.join(data, "store", "commitlog"))
+        with open(os.path.join(data, "store", "commitlog", "0000000000000001*"), "wb"):
+            pass
+        ports = ["--listen", str(first + 1), "--registry-listen", str(first), "--ops", "off"]
+        result = smartgo("dev", "--data", data, *ports)
+        told = result.stderr.decode()
+        self.assertEqual((result.returncode, told.count("smartgo: "), told.count("Traceback")), (74, 1, 0), told)
+        self.assertIn("0000000000000001* is not a CommitLog file", told)
