@@ -100,7 +100,7 @@ class DamageFiles:
 
 class DamageTable:
     """
-    The damaged regions of one store, in order of their offsets.
+    The damaged regions of one store, in order of their offsets; none overlaps another.
 
     @ivar regions: all that are known.
     @ivar found: how many were found since the start.
@@ -112,7 +112,9 @@ class DamageTable:
         """
         @param changed: called when regions were added or removed.
         """
-        self.regions = sorted(known, key=lambda region: region.offset)
+        self.regions: list[Region] = []
+        for region in known:
+            enter(self.regions, region)
         self.found = 0
         self._changed = changed
 
@@ -144,10 +146,9 @@ class DamageTable:
         return [region for region in self.regions if region.offset < end and region.end > begin]
 
     def add(self, found: Iterable[Region]) -> None:
-        """Enter regions that were found, and log each; those that are known are left as they are."""
-        new = [region for region in found if not self.holds(region.offset)]
+        """Enter regions that were found (L{enter}), and log each that holds a byte of which no damage was known."""
+        new = [region for region in found if enter(self.regions, region)]
         for region in new:
-            self.regions.insert(bisect_right(self.regions, region.offset, key=_begin_of), region)
             log_damage(self._log, region)
         if new:
             self.found += len(new)
@@ -167,8 +168,48 @@ class DamageTable:
             self._changed()
 
 
+def enter(known: list[Region], found: Region) -> bool:
+    """
+    Add a damaged region to regions that are in order and do not overlap.
+
+    Regions that overlap it are replaced with the union of all, as are regions next to it that could not be read if it
+    could not be read either: a check may end at any byte of a part of the disk that fails.
+
+    @return: C{False} where a known region holds all of it, and nothing was changed.
+    """
+    first = bisect_left(known, found.offset, key=_end_of)
+    last = bisect_right(known, found.end, lo=first, key=_begin_of)
+    if first < last and known[first].end == found.offset and not _both_unreadable(known[first], found):
+        first += 1
+    if first < last and known[last - 1].offset == found.end and not _both_unreadable(known[last - 1], found):
+        last -= 1
+    replaced = known[first:last]
+    if any(one.offset <= found.offset and found.end <= one.end for one in replaced):
+        return False
+    known[first:last] = [_union(found, replaced)]
+    return True
+
+
+def _union(found: Region, others: list[Region]) -> Region:
+    """Return the region from the first byte of all to the last; with the reason that the next start tries again."""
+    begin = min(found.offset, *(one.offset for one in others)) if others else found.offset
+    end = max(found.end, *(one.end for one in others)) if others else found.end
+    reason = next((one.reason for one in (found, *others) if one.reason.startswith(UNREADABLE)), found.reason)
+    if (begin, end) == (found.offset, found.end):
+        return msgspec.structs.replace(found, reason=reason)
+    return Region(begin, end - begin, reason, found_ms=found.found_ms, saved=found.saved)
+
+
+def _both_unreadable(one: Region, other: Region) -> bool:
+    return one.reason.startswith(UNREADABLE) and other.reason.startswith(UNREADABLE)
+
+
 def _begin_of(region: Region) -> int:
     return region.offset
+
+
+def _end_of(region: Region) -> int:
+    return region.end
 
 
 def log_damage(log: Logger, region: Region) -> None:

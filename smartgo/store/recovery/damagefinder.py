@@ -14,7 +14,7 @@ from twisted.logger import Logger
 from smartgo.env.interfaces import IEnvironment
 from smartgo.schema.logcheck import DamagedBytes, LogCheck, ReadLog
 from smartgo.schema.regions import Region
-from smartgo.store.damage import DamageFiles, log_damage
+from smartgo.store.damage import DamageFiles, enter, log_damage
 from smartgo.store.filequeue import FileQueue
 from smartgo.store.mappedfile import MappedFile
 from smartgo.store.recovery.logscan import record_after
@@ -36,11 +36,14 @@ class DamageFinder:
         self._check_cancelled = check_cancelled
         self._kept = DamageFiles(env, root)
         self._listed = self._kept.load()
-        self._regions = {region.offset: region for region in self._listed if self._is_still_damaged(region)}
+        self._regions: list[Region] = []
+        for region in self._listed:
+            if self._is_still_damaged(region):
+                enter(self._regions, region)
 
     def known(self) -> list[Region]:
         """Return all regions that are known, in order."""
-        return sorted(self._regions.values(), key=lambda region: region.offset)
+        return list(self._regions)
 
     def save(self) -> None:
         """Bring the list of regions up to date. @raise OSError: it is as it was."""
@@ -76,8 +79,9 @@ class DamageFinder:
 
     def set_apart(self, damage: DamagedBytes) -> None:
         """Keep a copy of damaged bytes, and enter the region."""
-        if damage.offset not in self._regions:
-            region = self._regions[damage.offset] = self._kept.keep(damage, self._log_files)
+        if not any(one.offset <= damage.offset and damage.end <= one.end for one in self._regions):
+            region = self._kept.keep(damage, self._log_files)
+            enter(self._regions, region)
             log_damage(self._log, region)
 
     def _is_still_damaged(self, region: Region) -> bool:
