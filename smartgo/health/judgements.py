@@ -139,10 +139,10 @@ _ALERTS: Final = (
     ),
     Judgement(
         "log-damaged", "warning", 0, "count", "process",
-        "{value} regions of its log are damaged",
+        "damaged regions in its log: {value}",
         "Messages in this broker's log are damaged: a disk or memory is faulty. They are not delivered.",
-        "Check the disk, and get the messages from a slave or a backup: docs/operations.rst has the steps.",
-        of_process("damagedRegions"), prometheus="SmartgoLogDamaged",
+        "Check the disk, and get the messages from a slave or a backup: docs/disaster.rst has the steps.",
+        of_process("damagedRegions"), prometheus="SmartgoLogDamaged", grave=1,
     ),
     Judgement(
         "put-failures", "critical", 0, "count", "process",

@@ -75,6 +75,9 @@ class RuntimeInfo:
             # RocketMQ has nothing of this; a slave has it where it cannot copy.
             info[refusalkind.KIND] = refusal.kind.value
             info[refusalkind.WORDS] = refusal.words
+        if len(self._store.damage):
+            info["damagedRegions"] = str(len(self._store.damage))  # nor of this
+            info["damagedBytes"] = str(self._store.damage.size)
         for level, offset in self._delay.offsets.items():
             end_offset = self._store.bounds(SCHEDULE_TOPIC, level - 1)[1]
             if end_offset:

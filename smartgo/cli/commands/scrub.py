@@ -6,7 +6,7 @@ from typing import Any, Final
 
 import click
 
-from smartgo.cli.support.output import OUTPUT, TEXT, Columns, moment, print_members, print_rows, size, span
+from smartgo.cli.support.output import OUTPUT, TEXT, Columns, counted, moment, print_members, print_rows, size, span
 from smartgo.cli.support.rest import RestClient, RestOptions, api_options
 from smartgo.cli.support.running import CommandError
 from smartgo.cli.support.texts import examples
@@ -49,7 +49,7 @@ def scrub(rest: RestOptions, what: str, check: bool, output: str) -> None:
         if output == TEXT and found["newest"]:
             print_rows(output, found["newest"], _DAMAGED, "")
         if check and found["regions"]:
-            raise CommandError(f"{found['regions']} regions of the log are damaged")
+            raise CommandError(f"the log has {counted(found['regions'], 'damaged region')}")
 
     rest.do(work)
 
@@ -60,12 +60,16 @@ def _in_words(found: dict[str, Any], state: dict[str, Any]) -> dict[str, Any]:
     if state["running"]:
         now = (
             f"{size(state['checkedBytes'])} of {size(state['totalBytes'])} checked, {span(state['secondsLeft'])} left;"
-            f" {state['records']:,} messages right, {state['damaged']} damaged regions"
+            f" {state['records']:,} messages right, {counted(state['damaged'], 'damaged region')}"
         )
     last = "never"
     if state["lastEndedMs"]:
         last = (
             f"{moment(state['lastEndedMs'])}: {size(state['lastBytes'])}, {state['lastRecords']:,} messages right,"
-            f" {state['lastDamaged']} damaged regions"
+            f" {counted(state['lastDamaged'], 'damaged region')}"
         )
-    return {"scrub": now, "last scrub": last, "damaged": f"{found['regions']} regions, {size(found['bytes'])}"}
+    return {
+        "scrub": now,
+        "last scrub": last,
+        "damaged": f"{counted(found['regions'], 'region')}, {size(found['bytes'])}",
+    }

@@ -248,6 +248,8 @@ class Diagnosis:
         if disk is not None:
             found.append(fullness(subject, disk, table.get("commitLogDirCapacity", "")))
         found += replication(subject, table)
+        regions = number(table, "damagedRegions") or 0
+        found += judged("log-damaged", subject, regions, f"{regions:.0f}")
         behind = number(table, "dispatchBehindBytes") or 0
         found += judged("dispatch-behind", subject, behind, size(behind))
         slow = number(table, "putLatency99") or 0

@@ -158,7 +158,7 @@ class StoreCheck:
         store, summary = self._store, self.summary
         where, reason, size = store.place(damage.begin), damage.reason, damage.end - damage.begin
         if damage.kind is DamageKind.KNOWN:
-            summary.find(NOTE, where, f"{size} B are known to be damaged ({reason}), and are skipped")
+            summary.find(DAMAGE, where, f"{size} B are damaged ({reason}); brokers know that, and skip them")
         elif damage.kind is DamageKind.MISSING:
             if not store.problem:
                 summary.find(DAMAGE, where, f"the log from {damage.begin} to {damage.end} is missing")

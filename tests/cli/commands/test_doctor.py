@@ -16,9 +16,11 @@ from smartgo.cli.support.portprobe import PortReply, probe
 from smartgo.client.client import Client
 from smartgo.client.consumer import PushConsumer
 from smartgo.config.loading import Surroundings, load
+from smartgo.health.judgements import JUDGEMENTS
 from smartgo.node.registryserver import Registry
 from smartgo.schema.bodies import TopicConfig
 from smartgo.schema.refusalkind import RefusalKind
+from smartgo.schema.regions import Region
 from smartgo.store.queues.expiry import ExpiredUnits
 from tests.broker.fakecluster import BROKER, REGISTRY, SMALL, Cluster
 from tests.cli.case import ClusterCase, CommandCase
@@ -262,6 +264,16 @@ class DoctorTests(Examining):
         self.assertTrue(self.out("doctor").endswith("\nNo problems, 2 warnings.\n"))
         self.out("topic", "create", "Shut", "--perm", "r")
         self.assertIn("1 problem, 2 warnings", self.invoke("doctor", status=1).stderr)
+
+    def test_damaged(self) -> None:
+        """Known damage in a broker's log is a problem, with the advice of the alert."""
+        self.assertNotIn("damagedRegions", self.cluster.broker.runtime_info.entries())
+        self.cluster.broker.store.damage.add([Region(5, 7, "body CRC differs", "T", 1, 2, 3, "x")])
+        self.flushLoggedErrors()
+        self.assertEqual(self.cluster.broker.runtime_info.entries()["damagedBytes"], "7")
+        said = self.examine(status=1)["problem", "broker broker-a"]
+        self.assertEqual(said, f"damaged regions in its log: 1 | {JUDGEMENTS['log-damaged'].advice}")
+        self.assertIn("1 problem", self.invoke("doctor", status=1).stderr)
 
     def test_removed_unread(self) -> None:
         """A group whose messages were removed before it read them is told how many it lost."""

@@ -183,7 +183,7 @@ class VerifyTests(StoreDirectoryCase):
             self.assertEqual(self.verify(1)["findings"][0]["weight"], "damage")
 
     def test_regions(self) -> None:
-        """What is listed as damaged is skipped, and only noted."""
+        """What is listed as damaged is damage, which brokers know and skip."""
         self.lay("store-a")
         message = read("store-a").manifest["messages"][100]
         at, size = message["physicalOffset"], message["storeSize"]
@@ -193,8 +193,11 @@ class VerifyTests(StoreDirectoryCase):
         regions = [{"offset": at, "length": size, "reason": "a flipped bit"}]
         files.create(f"{ROOT}/quarantine/regions.json", json.dumps(regions).encode())
         self.note()
-        found = self.verify(0)
-        self.assertEqual([one["weight"] for one in found["findings"]], ["note"])
+        found = self.verify(1)
+        (finding,) = found["findings"]
+        self.assertEqual(finding["weight"], "damage")
+        self.assertEqual(finding["what"], f"{size} B are damaged (a flipped bit); brokers know that, and skip them")
+        self.invoke("check", ROOT, status=65)
         self.assertEqual(found["records"], len(read("store-a").manifest["messages"]) - 1)
 
 
