@@ -5,7 +5,8 @@ their messages alone.
 The order, so that a process that is killed anywhere leaves a store in order (reliability D13):
 
  1. A log file goes out of the log's table: the log begins behind it, and nobody finds it any more. One that a slave is
-    being sent stays, for a time.
+    being sent stays, for a time; one that has messages which wait for a delivery time stays until their copies are
+    flushed.
  2. The file is removed by a thread when the last slice of it that a reader holds is released, or after a time.
  3. Every queue begins with the first message that is left, and the table of queues says so on the disk.
  4. Queue files without a message that is left are removed, and the dispatchers remove theirs.
@@ -32,7 +33,7 @@ from smartgo.store.backgroundtask import BackgroundTask
 from smartgo.store.checkpointer import Checkpointer
 from smartgo.store.commitlog import CommitLog
 from smartgo.store.flush import Flusher
-from smartgo.store.interfaces import IDispatcher, PutStatus
+from smartgo.store.interfaces import IDispatcher, ILogNeed, PutStatus
 from smartgo.store.mappedfile import OpenMappings
 from smartgo.store.queues.expiry import LANE, QueueExpiry
 from smartgo.store.queues.file import ConsumeQueues
@@ -103,6 +104,7 @@ class FileCleaner:
     @ivar rules: the settings in force; C{None}: nothing is ever removed.
     @ivar removed: what was removed since the start.
     @ivar readers: physical offsets that slaves are sent next: their files are kept for a time.
+    @ivar needs: what needs files that are about to go, however long.
     @ivar expiry: moves the first offsets of queues; its C{listeners} hear of messages that are gone.
     """
 
@@ -137,6 +139,7 @@ class FileCleaner:
         self.rules = rules
         self.removed = RemovedFiles(0, 0, 0, dict.fromkeys(RemovalReason, 0))
         self.readers: list[Readers] = []
+        self.needs: list[ILogNeed] = []
         self.expiry = QueueExpiry(env.threads, env.files, parts.queues)
 
     # -- for the store -----------------------------------------------------------------------------------------
@@ -174,7 +177,16 @@ class FileCleaner:
 
         @raise OSError: through the Deferred: the disk cannot be asked.
         """
-        return Deferred.fromCoroutine(self._plan(self.rules or RetentionRules(), True, None))
+        return Deferred.fromCoroutine(self._plan_removal())
+
+    async def _plan_removal(self) -> RetentionPlan:
+        plan = await self._plan(self.rules or RetentionRules(), True, None)
+        for number, removal in enumerate(plan.removals):
+            for need in self.needs:
+                obstacle = need.obstacle(removal.file.base + removal.file.size)
+                if obstacle is not None:
+                    return RetentionPlan(plan.removals[:number], obstacle)
+        return plan
 
     def clean(self, expired: bool = True) -> Deferred[None]:
         """
@@ -303,6 +315,8 @@ class FileCleaner:
         file = self._commitlog.files.files[0]
         now = self._clock.seconds()
         if file.base != removal.file.base or file.pins or len(self._commitlog.files.files) < 2:
+            return False
+        if not all(need.release(file.end) for need in self.needs):
             return False
         if any(file.base <= offset < file.end for readers in self.readers for offset in readers()):
             since = self._kept_since.setdefault(file.base, now)

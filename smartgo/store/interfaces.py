@@ -187,6 +187,16 @@ class IDispatcher(Interface):
         """Let go of all files; after L{flush}, whether it has ended or not."""
 
 
+class ILogNeed(Interface):
+    """A need of old log files, which holds whatever the rules of retention say; asked on the reactor thread."""
+
+    def release(end: int) -> bool:
+        """Tell whether the log is not needed below a physical offset; if it is, begin what has to be done before."""
+
+    def obstacle(end: int) -> str | None:
+        """Return why L{release} can do nothing about the log below a physical offset; C{None}: it can, or need not."""
+
+
 class IArrivalListener(Interface):
     """Is told of new messages, once a run and queue; called on the reactor thread, must not block."""
 

@@ -6,12 +6,14 @@ import errno
 from itertools import pairwise
 from typing import Any
 
+from zope.interface import implementer
+
 from smartgo.errors import NoSuchMessage, ServiceNotAvailable
 from smartgo.schema import regions
 from smartgo.schema.refusalkind import RefusalKind
 from smartgo.schema.regions import Region
 from smartgo.store.filecleaner import RemovedFiles
-from smartgo.store.interfaces import ReadStatus
+from smartgo.store.interfaces import ILogNeed, ReadStatus
 from smartgo.store.openstore import OpenStore
 from smartgo.store.queues.expiry import ExpiredUnits
 from smartgo.store.retention import RemovalReason, RetentionRules
@@ -60,6 +62,23 @@ class CleanerTestCase(StoreTestCase):
                 self.env.clock.advance(1.0)
             self.env.clock.advance(DAY)
         return bodies
+
+
+@implementer(ILogNeed)
+class Need:
+    """A need of the log."""
+
+    def __init__(self, at: int) -> None:
+        """@param at: files that end there or behind it are needed."""
+        self.at = at
+
+    def release(self, end: int) -> bool:
+        """See L{ILogNeed}."""
+        return end < self.at
+
+    def obstacle(self, end: int) -> str | None:
+        """See L{ILogNeed}."""
+        return "it is needed" if end >= self.at else None
 
 
 class RemovalTests(CleanerTestCase):
@@ -255,6 +274,18 @@ class HeldTests(CleanerTestCase):
         self.assertEqual(self.names()[0], 0)
         position[0] = 1 << 40
         self.advance(10)
+        self.assertEqual(len(self.names()), 2)
+
+    def test_needed(self) -> None:
+        """A file that is needed stays however long it takes, with those behind it; the plan says why."""
+        need = Need(3 * LOG_SIZE)
+        self.log.cleaner.needs.append(need)
+        self.advance(400)
+        self.assertEqual(self.names()[0], 2 * LOG_SIZE)
+        plan = self.now(self.log.cleaner.plan())
+        self.assertEqual(plan, ([], "it is needed"))
+        need.at = 1 << 40
+        self.advance(20)
         self.assertEqual(len(self.names()), 2)
 
     def test_slices(self) -> None:

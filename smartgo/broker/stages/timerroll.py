@@ -8,12 +8,11 @@ RocketMQ writes a message again every two days that it waits; here that happens 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 from twisted.internet.defer import Deferred
 from twisted.internet.task import deferLater
 from twisted.logger import Logger
 from twisted.python.failure import Failure
+from zope.interface import implementer
 
 from smartgo.env.interfaces import IClock
 from smartgo.errors import RequestRefused
@@ -23,7 +22,8 @@ from smartgo.schema.properties import decode, encode, tag_code
 from smartgo.schema.record import decode as decode_record
 from smartgo.schema.timers import TimerEntry, mark_of
 from smartgo.schema.topics import TIMER_TOPIC
-from smartgo.store.interfaces import IMessageStore
+from smartgo.store.interfaces import ILogNeed
+from smartgo.store.openstore import OpenStore
 from smartgo.store.timer.oldentries import OldEntries
 from smartgo.store.timer.timerlog import TimerLog
 
@@ -58,40 +58,59 @@ def rolled_copy(stored: StoredMessage, due_ms: int) -> NewMessage:
     )
 
 
+@implementer(ILogNeed)
 class TimerRoll:
     """
-    Writes waiting messages again whose records are about to be removed.
+    Writes waiting messages again whose records are about to be removed; see L{ILogNeed}.
 
     @ivar rolled: how many were, since the start.
     """
 
     _log = Logger()
 
-    def __init__(self, clock: IClock, store: IMessageStore, timers: TimerLog) -> None:
+    def __init__(self, clock: IClock, store: OpenStore, timers: TimerLog) -> None:
         self._clock = clock
         self._store = store
         self._timers = timers
         self._running = True
         self._busy = False
+        self._clear = 0, 0  # nothing waits below the first offset, and its copies end below the second
+        self._trouble: str | None = None  # why the last attempt ended before all was written
         self.rolled = 0
 
     def stop(self) -> None:
         """Write nothing more."""
         self._running = False
 
-    def needed(self) -> Sequence[int]:
+    def release(self, end: int) -> bool:
         """
-        Return a physical offset that is needed in the oldest log file, if any: L{FileCleaner.readers
-        <smartgo.store.filecleaner.FileCleaner>} asks when the file is about to go. Begins to write its messages again.
+        Tell whether nothing waits below a physical offset, and the copies of what waited there are flushed.
+
+        Begins to write again what does. Copies are those of L{rolled_copy}, and those that were delivered.
         """
-        end = self._timers.oldest_file_end()
-        if end is None:
-            return ()
-        if not self._busy and self._running:
+        if not self._timers.may_need(end):
+            return self._is_flushed(end)
+        if self._timers.ready and not self._busy and self._running:
             self._busy = True
             Deferred.fromCoroutine(self._roll(end)).addBoth(self._ended)
-        oldest = self._timers.oldest
-        return () if oldest is None else (oldest,)
+        return False
+
+    def _is_flushed(self, end: int) -> bool:
+        """Tell whether all copies are flushed of what waited below a physical offset; nothing waits there now."""
+        if end > self._clear[0]:
+            oldest, position = self._timers.oldest, self._timers.position
+            self._clear = position if oldest is None else min(oldest, position), self._store.log_bounds()[1]
+        return self._store.flushed >= self._clear[1]
+
+    def obstacle(self, end: int) -> str | None:
+        """Return why messages that wait below a physical offset cannot be written again; C{None}: they can."""
+        if not self._timers.may_need(end):
+            return None
+        if not self._timers.ready:
+            return "timed messages may wait in it, and the timer log is not ready"
+        refusal = self._store.refusal
+        reason = self._trouble if refusal is None else refusal.words
+        return None if reason is None else f"timed messages wait in it that cannot be written again: {reason}"
 
     def _ended(self, result: object) -> None:
         self._busy = False
@@ -107,8 +126,11 @@ class TimerRoll:
                 if portion is None:
                     break
                 await self._write_again(portion)
+            self._trouble = None
         except (RequestRefused, OSError) as error:
-            self._log.warn("waiting messages cannot be written again now: {error}", error=str(error))
+            if str(error) != self._trouble:  # it is tried again at each look
+                self._log.warn("waiting messages cannot be written again now: {error}", error=str(error))
+            self._trouble = str(error)
         if self.rolled > before:
             count = self.rolled - before
             self._log.info("{count} waiting messages were written again: their log file goes", count=count)

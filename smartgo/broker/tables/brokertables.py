@@ -126,7 +126,7 @@ class StoreWork:
         self.roll: TimerRoll | None = None
         if store.timers is not None:
             self.roll = TimerRoll(clock, store, store.timers)
-            store.cleaner.readers.append(self.roll.needed)
+            store.cleaner.needs.append(self.roll)
             self.timed = TimerDelivery(clock, store, store.timers, partial(_timed_message_delivered, tables))
         store.subscribe(tables.long_polls)
         self.group_progress = GroupProgress(

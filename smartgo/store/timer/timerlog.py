@@ -145,13 +145,20 @@ class TimerLog:
         """A physical offset of the log below which no waiting message lies; C{None}: nothing waits."""
         return self._waiting.oldest
 
-    def oldest_file_end(self) -> int | None:
-        """Return where the oldest file of the log ends, if a waiting message may be in it; C{None} if not."""
-        files = self._commitlog.files.files
-        oldest = self._waiting.oldest if self.ready and files else None
-        if oldest is None or oldest >= files[0].end:
-            return None
-        return files[0].end
+    def may_need(self, offset: int) -> bool:
+        """
+        Tell whether a record below a physical offset may be one that waits.
+
+        While it is not known what waits (C{ready}) the records of all timed messages may be needed.
+        """
+        if self.ready:
+            oldest = self._waiting.oldest
+            return self.position < offset or (oldest is not None and oldest < offset)
+        queue = self._by_key.get(_KEY)
+        if queue is None or queue.minimum >= queue.visible:
+            return False
+        first = queue.units(queue.minimum, 1)
+        return not first or first[0].commitlog_offset < offset
 
     async def old_entries(self, below: int) -> OldEntries | None:
         """

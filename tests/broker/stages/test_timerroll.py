@@ -2,20 +2,30 @@
 
 from __future__ import annotations
 
+import errno
 from collections import Counter
+from typing import Any
 
 from smartgo.broker.stages.timerroll import TimerRoll, rolled_copy
 from smartgo.schema import properties as names
 from smartgo.schema.message import NewMessage, StoredMessage
 from smartgo.schema.properties import decode, encode
 from smartgo.schema.timers import original_of, waiting_due_ms
+from smartgo.schema.topics import TIMER_TOPIC
 from smartgo.store.opening import open_store
 from smartgo.store.retention import RetentionRules
+from smartgo.store.settings import StoreSettings
 from tests.broker.stages.test_timerdelivery import HOST, NOW, Timers, timed
 from tests.fakes import FakeEnvironment
-from tests.store.stores import ROOT, StoreTestCase, killed, message, small
+from tests.store.stores import ROOT, StoreTestCase, killed, message, power_off, small
 
 HOUR = 3600.0
+
+
+def expiring(**changes: Any) -> StoreSettings:
+    """Return the settings of a store whose log files are soon full, and go after an hour."""
+    rules = RetentionRules(reserved=HOUR, hours=tuple(range(24)))
+    return small(**{"log_file_size": 8192, "queue_file_size": 4000, "retention": rules, **changes})
 
 
 class Rolling(Timers):
@@ -25,12 +35,15 @@ class Rolling(Timers):
         """Open it."""
         super().__init__(case, env, 8)
         self.roll = TimerRoll(env.clock, self.store, self.timers)
-        self.store.cleaner.readers.append(self.roll.needed)
+        self.store.cleaner.needs.append(self.roll)
+
+    def begin(self) -> int:
+        """Return the physical offset where the log begins."""
+        return self.store.log_bounds()[0]
 
     def open(self, limit: int) -> None:
         """Open a store with rules of retention."""
-        rules = RetentionRules(reserved=HOUR, hours=tuple(range(24)))
-        settings = small(timers=True, timers_in_memory=limit, log_file_size=8192, queue_file_size=4000, retention=rules)
+        settings = expiring(timers=True, timers_in_memory=limit)
         self.store = self.case.successResultOf(open_store(self.env, ROOT, settings))
 
     def fill(self, count: int) -> None:
@@ -122,6 +135,85 @@ class RollTests(StoreTestCase):
         self.assertEqual(self.timers.timers.count, 20)
         self.busy(8)
         self.assertEqual(len(self.timers.bodies()), 20)
+
+    def test_refused_for_long(self) -> None:
+        """While messages cannot be written again their file stays, however long; the plan of retention says why."""
+        timers = self.timers
+        timers.send(*[timed(NOW + 8 * 3_600_000 + number, str(number)) for number in range(5)])
+        timers.fill(100)
+        timers.store.hold_back("not the master")
+        timers.advance(3 * HOUR, 10.0)
+        self.assertEqual(timers.begin(), 0)
+        plan = self.now(timers.store.cleaner.plan())
+        self.assertEqual(plan.removals, [])
+        self.assertEqual(plan.kept, "timed messages wait in it that cannot be written again: not the master")
+        timers.store.hold_back(None)
+        self.busy(8)
+        self.assertGreater(timers.begin(), 0)
+        self.assertEqual(timers.bodies(), [str(number) for number in range(5)])
+
+    def test_not_ready(self) -> None:
+        """While it is not known what waits, no file goes that may have a timed message; those before the first go."""
+        self.timers.fill(50)
+        self.timers.send(*[timed(NOW + 8 * 3_600_000 + number, str(number)) for number in range(5)])
+        place = self.timers.store.units(TIMER_TOPIC, 0, 0, 1)[0].commitlog_offset // 8192 * 8192
+        self.timers.fill(50)
+        env = killed(self.env)
+        read = env.files.read
+
+        def broken(path: str, limit: int | None = None) -> bytes:
+            if path.startswith(ROOT + "/timer/"):
+                raise OSError(errno.EIO, "Input/output error")
+            return read(path, limit)
+
+        self.patch(env.files, "read", broken)
+        env.files.create(ROOT + "/timer/checkpoint", b"x")
+        timers = self.again(env)
+        timers.advance(2 * HOUR, 5.0)
+        self.assertFalse(timers.timers.ready)
+        self.assertGreater(place, 0)
+        self.assertEqual(timers.begin(), place)
+        plan = self.now(timers.store.cleaner.plan())
+        self.assertEqual(plan, ([], "timed messages may wait in it, and the timer log is not ready"))
+        self.patch(env.files, "read", read)
+        self.busy(8)
+        self.assertGreater(timers.begin(), place)
+        self.assertEqual(timers.bodies(), [str(number) for number in range(5)])
+
+    def test_lost_record(self) -> None:
+        """A waiting message whose record is gone does not keep the others from being written again."""
+        keys = [str(number) for number in range(100)]
+        self.timers.send(*[timed(NOW + 8 * 3_600_000, key) for key in keys])
+        self.timers.fill(100)
+        self.timers.advance(20, 1.0)
+        gone = sum(unit.commitlog_offset < 8192 for unit in self.timers.store.units(TIMER_TOPIC, 0, 0, 100))
+        self.timers.stop()
+        self.env.files.remove(ROOT + "/commitlog/" + "0" * 20)
+        self.again(self.env)
+        self.assertEqual(self.timers.begin(), 8192)
+        self.busy(9)
+        self.assertGreater(gone, 0)
+        self.assertEqual(sorted(self.timers.bodies()), sorted(keys[gone:]))
+
+    def test_flushed_before(self) -> None:
+        """A file with waiting messages goes after their copies are flushed, so that a power failure loses none."""
+        timers = self.timers
+        timers.send(*[timed(NOW + 8 * 3_600_000 + number, str(number)) for number in range(5)])
+        timers.fill(100)
+        timers.advance(3500, 10.0)
+        while not timers.roll.rolled:
+            timers.advance(0.1, 0.1)
+        copied = timers.store.log_bounds()[1]
+        self.assertLess(timers.store.flushed, copied)
+        while not timers.begin():
+            self.assertLess(timers.begin(), 8192)
+            timers.store.cleaner.clean()
+            if timers.begin():
+                self.assertGreaterEqual(timers.store.flushed, copied)
+            timers.advance(0.1, 0.1)
+        self.again(power_off(self.env))
+        self.busy(9)
+        self.assertEqual(self.timers.bodies(), [str(number) for number in range(5)])
 
     def test_copy(self) -> None:
         """The copy has the exact time, a counter and a mark."""
