@@ -276,6 +276,7 @@ class FileCleaner:
             min(parts.checkpointer.position, parts.flusher.flushed),
             asked,
             agree,
+            self._clocks.compared,
         )
         modified += [now_ms] * (len(files) - len(modified))
         return decide([LogFile(*file, changed) for file, changed in zip(files, modified, strict=True)], moment, rules)

@@ -121,6 +121,8 @@ class RetentionMoment(NamedTuple):
     """Somebody asked for the removal of expired files now."""
     clocks_agree: bool = True
     """The wall clock was not set lately, so that ages can be believed."""
+    clocks_compared: bool = True
+    """There are two readings of the clocks to compare; before that they do not agree."""
 
 
 class Removal(NamedTuple):
@@ -212,6 +214,8 @@ def _of_age(file: LogFile, moment: RetentionMoment, rules: RetentionRules) -> _D
     kept = f"it was last changed {age / _HOUR:.1f} h ago, and files are kept for {rules.reserved / _HOUR:g} h"
     if age < rules.reserved:
         return kept
+    if not moment.clocks_compared:
+        return "its age is not believed yet: the broker has just begun to compare its clocks, which takes some seconds"
     if not moment.clocks_agree:
         return "the clock was set lately, so that its age is not believed yet"
     if not moment.asked and moment.hour not in rules.hours and moment.disk.used <= rules.used_ratio:
@@ -228,11 +232,14 @@ class AgreeingClocks:
 
     No age is believed before two readings agreed, nor within ten minutes after two that did not
     (docs/spec/reliability#H9).
+
+    @ivar compared: whether there were two readings.
     """
 
     def __init__(self) -> None:
         self._last: tuple[float, int] | None = None
         self._set_at: float | None = None
+        self.compared = False
 
     def read(self, seconds: float, wall_ms: int) -> bool:
         """
@@ -243,6 +250,7 @@ class AgreeingClocks:
         last, self._last = self._last, (seconds, wall_ms)
         if last is None:
             return False
+        self.compared = True
         if abs((wall_ms - last[1]) / 1000 - (seconds - last[0])) > _CLOCKS_APART:
             self._set_at = seconds
         return self._set_at is None or seconds - self._set_at >= _SETTLING

@@ -93,6 +93,18 @@ class AgeTests(SynchronousTestCase):
         full = moment(clocks_agree=False, disk=DiskSpace(1000, 100))
         self.assertEqual(bases(decide(files(80, 80, 1), full, RULES)), [0])
 
+    def test_words_of_clocks(self) -> None:
+        """Clocks that were not compared yet are told apart from a clock that was set."""
+        for compared, words in ((True, "the clock was set lately"), (False, "has just begun to compare its clocks")):
+            plan = decide(files(80, 80, 1), moment(clocks_agree=False, clocks_compared=compared), RULES)
+            self.assertEqual(bases(plan), [])
+            self.assertIn(words, plan.kept)
+        clocks = AgreeingClocks()
+        found = []
+        for seconds, wall_ms in ((5.0, 5000), (6.0, 6000), (7.0, 900_000)):
+            found.append((clocks.read(seconds, wall_ms), clocks.compared))
+        self.assertEqual(found, [(False, False), (True, True), (False, True)])
+
     def test_future(self) -> None:
         """A file that was changed in the future stays."""
         self.assertEqual(bases(decide(files(-5, 1), moment(), RULES)), [])

@@ -92,7 +92,8 @@ def read_beginning(context: click.Context, option: click.Parameter, text: str) -
         "smartgo send Greetings hello",
         "smartgo send Orders '{\"id\": 7}' --tag new --key order-7 --property region=north",
         "date | smartgo send Ticks -",
-        "smartgo send Reminders 'call back' --at 2030-12-31T09:00",
+        "smartgo send Reminders 'call back' --delay 90m",
+        "smartgo send Reminders 'call back' --at \"$(date -d 'tomorrow 9:00' +%FT%R)\"",
         "smartgo send Load x --count 100000",
     ),
 )
@@ -121,7 +122,8 @@ def read_beginning(context: click.Context, option: click.Parameter, text: str) -
     "deliver_at",
     callback=read_moment,
     metavar="TIME",
-    help="Time of delivery, such as 2030-12-31T23:59; without a zone it is local.",
+    help="Time of delivery, such as 2030-12-31T23:59; without a zone it is local. Brokers take times up to 40 days"
+    " ahead, unless their timerMaxDelaySec says otherwise.",
 )
 @click.option("-n", "--count", type=click.IntRange(1), default=1, show_default=True, help="Number of copies to send.")
 @OUTPUT
@@ -143,6 +145,8 @@ def send(
     A topic that does not exist is created. A message whose status is not SEND_OK is stored as well, but not yet on the
     broker's disk or at a slave; with --count the number of such messages is printed.
     """
+    if deliver_at is not None and any(delay):
+        raise click.UsageError("--at and --delay exclude each other")
     content = sys.stdin.buffer.read() if body == "-" else body.encode()
     message = Message(
         topic=topic,
@@ -166,15 +170,17 @@ def send(
         if output != TEXT:
             print_value(output, {"sent": count, "seconds": round(seconds, 3), "statuses": statuses, **_place(result)})
         elif count == 1:
-            click.echo(
-                f"sent {result.message_id} to queue {result.queue.queue_id} of {result.queue.broker_name}, "
-                f"offset {result.queue_offset} ({result.status.name})"
-            )
+            place = f"queue {result.queue.queue_id} of {result.queue.broker_name}"
+            if deliver_at is None and not any(delay):  # else the offset is that of the place where it waits
+                place = f"{place}, offset {result.queue_offset}"
+            click.echo(f"sent {result.message_id} to {place} ({result.status.name})")
             if result.recall_handle is not None:
                 click.echo(f"it waits for its time; to recall it: smartgo msg recall {result.recall_handle}")
         else:
             rate = f"{count / max(seconds, 0.001):.0f} per second"
             click.echo(f"sent {count} messages in {seconds:.2f} s, {rate}{_not_ok(statuses)}")
+            if result.recall_handle is not None:
+                click.echo("they wait for their time; to be able to recall a message, send it without --count")
 
     cluster.do(work)
 

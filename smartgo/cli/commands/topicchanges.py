@@ -47,7 +47,13 @@ def _refuse_retention(context: click.Context, option: click.Parameter, value: st
         raise CommandError(NO_TOPIC_RETENTION, 2)
 
 
-_RETENTION = click.option("--retention", hidden=True, expose_value=False, callback=_refuse_retention)
+_RETENTION = click.option(
+    "--retention",
+    hidden=True,
+    expose_value=False,
+    callback=_refuse_retention,
+    help="Refused: there is no retention by topic.",
+)
 """Nobody can set it: whoever tries learns why."""
 
 

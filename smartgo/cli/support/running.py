@@ -23,7 +23,7 @@ from twisted.logger import (
 from twisted.python.failure import Failure
 from zope.interface import provider
 
-from smartgo.cli.support.output import printable
+from smartgo.cli.support.output import printable, span
 from smartgo.client.internal import outages
 from smartgo.env.interfaces import IEnvironment
 from smartgo.env.real import RealEnvironment
@@ -70,6 +70,7 @@ _BY_CODE: Final[Mapping[int, int]] = {
 """Exit status by response code; L{FAILED} for other codes."""
 
 _NO_ROUTE: Final = re.compile(r"No topic route info in name server for the topic: (\S+)")  # of a registry
+_TOO_FAR: Final = re.compile(r"timer message illegal, the delay time should not be bigger than the max delay (\d+)ms")
 _PLAIN: Final = outages.__name__  # what it says is for the user of a command
 
 Work = Callable[[IEnvironment], Coroutine[Deferred[Any], Any, None]]
@@ -103,6 +104,10 @@ def command_error(error: SmartgoError) -> CommandError:
         unknown = _NO_ROUTE.match(words)
         if unknown is not None:
             return CommandError(f"there is no topic {unknown[1]}", status)
+        far = _TOO_FAR.search(words)
+        if far is not None:
+            most = span(int(far[1]) / 1000)
+            words = f"the broker takes delivery times up to {most} ahead (timerMaxDelaySec); this one is later: {words}"
         return CommandError(f"{words} (response code {error.code})", status)
     if isinstance(error, NoSuchMessage):
         return CommandError(str(error), MISSING)

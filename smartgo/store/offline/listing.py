@@ -35,6 +35,7 @@ _KNOWN: Final = frozenset(
         "timerlog",
         "config",
         "quarantine",
+        "ops",
     }
     | {"checkpoint", "abort", "lock"}
 )

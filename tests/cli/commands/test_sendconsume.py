@@ -116,10 +116,12 @@ class TimedTests(ClusterCase):
         self.out("send", "T", "first")
         said = self.out("send", "T", "timed", "--delay", "1500ms")
         self.assertIn("it waits for its time; to recall it: smartgo msg recall ", said)
-        self.out("send", "T", "level", "--delay", "1")
+        self.assertNotIn("offset", said)
+        self.assertNotIn("offset", self.out("send", "T", "level", "--delay", "1"))
         self.assertEqual(self.bodies(), [b"first"])
         self.cluster.pump(2)
         self.assertEqual(set(self.bodies()), {b"first", b"timed", b"level"})
+        self.assertIn("send it without --count", self.out("send", "T", "x", "--delay", "1m", "--count", "2"))
 
     def test_recall(self) -> None:
         """A message with a time of delivery can be recalled by what its send printed."""
@@ -142,7 +144,8 @@ class TimedTests(ClusterCase):
             (("send", "T", "x", "--delay", "101"), 2, "101 is no level from 0 to 100; a time has a unit"),
             (("send", "T", "x", "--delay", "1.5"), 2, "1.5 is no level from 0 to 100; a time has a unit"),
             (("send", "T", "x", "--at", "noon"), 2, "use a date and time, or a time such as"),
-            (("send", "T", "x", "--at", "2030-01-01", "--delay", "1"), 2, "one of delay, deliver_at and delay_level"),
+            (("send", "T", "x", "--at", "2030-01-01", "--delay", "1"), 2, "--at and --delay exclude each other"),
+            (("send", "T", "x", "--delay", "41d"), 1, "smartgo: the broker takes delivery times up to 40 d ahead"),
             (("send", "T", "x", "--delay", "41d"), 1, "the delay time should not be bigger than the max delay"),
             (("msg", "recall", "x"), 1, "recall handle is invalid"),
         ):

@@ -71,6 +71,8 @@ class ListTests(StoreDirectoryCase):
     def test_people(self) -> None:
         """People see the first rows, how many more there are, and a sentence about what looks wrong."""
         self.lay("store-a")
+        for name in ("ops", "timer"):
+            self.env.files.make_directories(f"{ROOT}/{name}")
         words = self.out("store", "ls", ROOT)
         self.assertIn("and 11 more queues", words)
         self.assertIn("Nothing looks wrong", words)

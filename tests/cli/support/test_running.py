@@ -115,6 +115,18 @@ class StatusTests(SynchronousTestCase):
         for error, status in cases:
             self.assertEqual(running.command_error(error).exit_code, status, error)
 
+    def test_too_far(self) -> None:
+        """The remark about a delivery time that is too far ahead follows a sentence with the limit in days."""
+        remark = (
+            "timer message illegal, the delay time should not be bigger than the max delay 259200000ms;"
+            " or if set del msg, the delay time should be bigger than the current time"
+        )
+        self.assertEqual(
+            running.command_error(PeerRefused(13, remark)).message,
+            "the broker takes delivery times up to 3 d ahead (timerMaxDelaySec); this one is later:"
+            f" {remark} (response code 13)",
+        )
+
     def test_no_topic(self) -> None:
         """A topic that no registry knows is said to be missing, in the words of other commands."""
         remark = "No topic route info in name server for the topic: Nope\nSee http://example.com for further details."
