@@ -79,6 +79,10 @@ class MessageReader:
         """Tell whether the record at a physical offset counts as "on disk"."""
         return self._commitlog.end - offset > self._memory
 
+    def is_own(self, offset: int) -> bool:
+        """Tell whether a record that does not count as "on disk" is this process's own, or was checked by recovery."""
+        return offset >= self._verified.own_from and not self.is_far_back(offset)
+
     # -- what is asked for -------------------------------------------------------------------------------------
 
     def read(

@@ -9,6 +9,9 @@ clock shows its time again.
 The copy and the note that it was delivered are one record of the log (L{smartgo.schema.timers}). So after a kill no
 message is delivered again, and none is lost; after a power failure a copy that was not flushed is made again.
 
+A message whose record cannot be read now waits aside and is tried again, and stops no other; so do the messages that a
+recall may concern whose record cannot be read.
+
 A recall is a message of its own, which comes before all messages that are due in the same second, as in RocketMQ.
 """
 
@@ -39,6 +42,8 @@ _ERROR_SECONDS: Final = 10.0  # after a bug
 _LOOK_AGAIN_SECONDS: Final = 1.0
 _TURN: Final = 64  # messages delivered before the reactor is given back
 _SECOND_MS: Final = 1000
+_ASIDE_SECONDS: Final = 10.0  # from a failed read of a record to the next attempt
+_MOST_ASIDE: Final = 1024  # messages that wait for that; with more, all others wait too
 
 
 def delivered_copy(stored: StoredMessage, now_ms: int) -> NewMessage | None:
@@ -102,6 +107,8 @@ class TimerDelivery:
         self._running = False
         self._busy = False
         self._recalls: dict[TimerEntry, tuple[str, str]] = {}  # those that may still meet their message
+        self._aside: list[TimerEntry] = []  # those whose records cannot be read now
+        self._aside_until = 0.0  # by the clock
         self.lateness = Lateness()
         self.recalled = 0
 
@@ -122,6 +129,7 @@ class TimerDelivery:
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None
+        self._take_back()
 
     # -- when --------------------------------------------------------------------------------------------------
 
@@ -132,7 +140,7 @@ class TimerDelivery:
         next_ms = self._timers.next_ms
         if next_ms is not None:
             self._wait((next_ms - self._clock.wall_ms()) / 1000)
-        elif self._timers.count or self._recalls:
+        elif self._timers.count or self._recalls or self._aside:
             self._wait(_LOOK_AGAIN_SECONDS)
 
     def _wait(self, seconds: float) -> None:
@@ -163,17 +171,24 @@ class TimerDelivery:
 
     async def _deliver_due(self) -> float:
         """Deliver some of what is due; return how many seconds to wait, 0: until the next one is due."""
+        if self._aside and self._clock.seconds() >= self._aside_until:
+            self._take_back()
         entries = self._timers.take_due(self._clock.wall_ms(), _TURN)
         if not entries:
             self._forget_recalls()
             return 0.0
         left = list(entries)
         try:
-            records = await self._timers.records(entries)
+            records = await self._timers.read(entries)
             for entry, record in zip(entries, records, strict=True):
                 if not self._running:
                     return 0.0
-                self._deliver(entry, record)
+                if isinstance(record, OSError) or self._awaits_recall(entry):
+                    if len(self._aside) >= _MOST_ASIDE:
+                        return _ASIDE_SECONDS
+                    self._put_aside(entry, record)
+                else:
+                    self._deliver(entry, record)
                 left.remove(entry)
         except RequestRefused as error:
             self._log.warn("timed messages are not delivered for now: {error}", error=str(error))
@@ -184,6 +199,29 @@ class TimerDelivery:
             self._store.end_run()
         self._forget_recalls()
         return 0.0
+
+    def _put_aside(self, entry: TimerEntry, record: bytes | OSError | None) -> None:
+        """Let a message wait that cannot be delivered now; others are delivered meanwhile."""
+        if not self._aside:
+            self._aside_until = self._clock.seconds() + _ASIDE_SECONDS
+            self._log.warn(
+                "timed messages cannot be read, the first at {offset}; trying again: {error}",
+                offset=entry.commitlog_offset,
+                error=str(record),
+            )
+        self._aside.append(entry)
+
+    def _awaits_recall(self, entry: TimerEntry) -> bool:
+        """Tell whether a recall waits aside that may be of this message."""
+        return any(
+            one.kind == RECALL_ENTRY and one.due_ms <= entry.due_ms < one.due_ms + _SECOND_MS for one in self._aside
+        )
+
+    def _take_back(self) -> None:
+        """Let the messages that wait aside wait with all others again."""
+        aside, self._aside = self._aside, []
+        for entry in aside:
+            self._timers.give_back(entry)
 
     def _deliver(self, entry: TimerEntry, record: bytes | None) -> None:
         """
@@ -232,6 +270,8 @@ class TimerDelivery:
 
     def _forget_recalls(self) -> None:
         """Forget the recalls of seconds of which everything was delivered."""
+        if self._aside:
+            return
         for recall in list(self._recalls):
             if self._timers.is_clear(recall.due_ms + _SECOND_MS - 1):
                 del self._recalls[recall]

@@ -6,11 +6,13 @@ All of it blocks, and runs in the lane of the timer log, except L{entry_of}.
 
 from __future__ import annotations
 
+import errno
 import struct
 from collections.abc import Callable, Sequence
 from typing import Final, NamedTuple
 
 from twisted.logger import Logger
+from twisted.python.components import proxyForInterface
 
 from smartgo.env.interfaces import IFiles
 from smartgo.errors import BadRecord
@@ -37,6 +39,8 @@ _HEAD: Final = struct.Struct(">ii28xi")  # size, magic, sys flag
 _PREPARED: Final = struct.Struct(">q")
 _PREPARED_AT: Final = 76
 _LONGER_HOST: Final = 12
+_PAGE: Final = 4096
+_UNREADABLE: Final = frozenset({errno.EIO, errno.EBADMSG, errno.EUCLEAN, errno.ENODATA, errno.EREMOTEIO})
 
 _log = Logger()
 
@@ -89,13 +93,48 @@ def read_record(files: IFiles, log_files: FileQueue, offset: int, size: int) -> 
         return b""
 
 
-def read_records(files: IFiles, log_files: FileQueue, entries: Sequence[TimerEntry]) -> list[bytes | None]:
-    """Return records, checked; C{None} for each that is gone or damaged. @raise OSError"""
-    found: list[bytes | None] = []
+def read_records(files: IFiles, log_files: FileQueue, entries: Sequence[TimerEntry]) -> list[bytes | OSError | None]:
+    """Return records, checked; C{None} for each that is gone or damaged, the error for each that cannot be read."""
+    found: list[bytes | OSError | None] = []
     for entry in entries:
-        data = read_record(files, log_files, entry.commitlog_offset, entry.size)
-        found.append(data if is_whole(data, entry.commitlog_offset) else None)
+        try:
+            data = read_record(files, log_files, entry.commitlog_offset, entry.size)
+        except OSError as error:
+            found.append(error)
+        else:
+            found.append(data if is_whole(data, entry.commitlog_offset) else None)
     return found
+
+
+def is_unreadable(error: OSError) -> bool:
+    """Tell whether an error says that the disk cannot read a place, and not that the system lacks something."""
+    return error.errno in _UNREADABLE
+
+
+class TolerantFiles(proxyForInterface(IFiles, "_files")):  # type: ignore[misc]
+    """Files that are read page by page where the disk cannot read a piece, with zeros for the pages that it cannot."""
+
+    _files: IFiles
+
+    def read_at(self, path: str, offset: int, size: int) -> bytes:
+        """See L{IFiles.read_at}."""
+        try:
+            return self._files.read_at(path, offset, size)
+        except OSError as error:
+            if not is_unreadable(error):
+                raise
+        parts = []
+        end = min(offset + size, self._files.size(path))
+        while offset < end:
+            part = min(_PAGE - offset % _PAGE, end - offset)
+            try:
+                parts.append(self._files.read_at(path, offset, part))
+            except OSError as error:
+                if not is_unreadable(error):
+                    raise
+                parts.append(bytes(part))
+            offset += part
+        return b"".join(parts)
 
 
 def is_whole(data: bytes, offset: int) -> bool:

@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Final
 
-from twisted.internet.defer import CancelledError, Deferred, succeed
+from twisted.internet.defer import CancelledError, Deferred
 from twisted.internet.interfaces import IDelayedCall
 from twisted.internet.task import deferLater
 from twisted.logger import Logger
@@ -25,14 +25,14 @@ from smartgo.schema.timers import TimerEntry
 from smartgo.schema.topics import TIMER_TOPIC
 from smartgo.store.backgroundtask import BackgroundTask
 from smartgo.store.interfaces import IDispatcher
-from smartgo.store.timer.logrecords import complain, entry_of, is_whole, read_records
+from smartgo.store.timer.logrecords import TolerantFiles, complain, entry_of, is_unreadable
 from smartgo.store.timer.oldentries import OldEntries
 from smartgo.store.timer.recovery import TimerRecovery
 from smartgo.store.timer.slotfiles import SlotFiles, TimerCancelled
 from smartgo.store.timer.slotstorage import SlotStorage
 from smartgo.store.timer.source import TimerSource
 from smartgo.store.timer.waiting import WaitingTimers
-from smartgo.store.verifiedlog import LANE as READ_LANE
+from smartgo.store.timer.waitingrecords import LASTING, WaitingRecords
 
 _UNITS: Final = 256  # taken from the timer topic in one turn of the reactor
 _RETRY: Final = 5.0
@@ -66,12 +66,14 @@ class TimerLog:
         self._storage = SlotStorage(env.files, root)
         self._slots = SlotFiles(env.clock, env.threads, self._storage, source, limit, self._loaded)
         self._waiting = WaitingTimers(limit)
+        self._records = WaitingRecords(env.clock, env.threads, env.files, source)
         self._tasks = BackgroundTask(self.name)
         self._end = source.log.end
         self._next = 0  # logical offset in the timer topic of the next message to be taken
         self._call: IDelayedCall | None = None
         self._pause: Deferred[None] | None = None  # between two attempts to read
         self._stopped = False
+        self._failed_at: float | None = None  # when the disk first failed to read the log at the start
         self._changed: Callable[[], None] = _nothing
         self.ready = False
         self.position = 0
@@ -195,21 +197,17 @@ class TimerLog:
         """Let a message wait again that was taken."""
         self._waiting.give_back(entry.pack())
 
-    def records(self, entries: Sequence[TimerEntry]) -> Deferred[list[bytes | None]]:
-        """Return the records of entries, checked; C{None} for each that is gone or damaged."""
-        if any(self._source.reader.is_far_back(entry.commitlog_offset) for entry in entries):
-            work: Deferred[list[bytes | None]] = self._threads.run(
-                READ_LANE, read_records, self._files, self._source.log_files(), entries
-            )
-            return work
-        return succeed([self._record(entry) for entry in entries])
+    def read(self, entries: Sequence[TimerEntry]) -> Deferred[list[bytes | OSError | None]]:
+        """Read the records of entries, each by itself; see L{WaitingRecords.read}."""
+        return self._records.read(entries)
 
-    def _record(self, entry: TimerEntry) -> bytes | None:
-        try:
-            data = bytes(self._commitlog.slice(entry.commitlog_offset, entry.size))
-        except NoSuchMessage:
-            return None
-        return data if is_whole(data, entry.commitlog_offset) else None
+    def records(self, entries: Sequence[TimerEntry]) -> Deferred[list[bytes | None]]:
+        """
+        Return the records of entries, checked; C{None} for each that is gone or damaged, or cannot be read any more.
+
+        @raise OSError: through the Deferred: one of them cannot be read now, and may be later.
+        """
+        return self._records.read(entries).addCallback(_all_read)
 
     # -- the start ---------------------------------------------------------------------------------------------
 
@@ -237,10 +235,15 @@ class TimerLog:
         @raise TimerCancelled: the store is being closed.
         """
         waiting = WaitingTimers(self._limit)
-        recovery = TimerRecovery(self._threads, self._files, self._source, self._storage, waiting, self._check)
+        now = self._clock.seconds()
+        tolerant = self._failed_at is not None and now - self._failed_at >= LASTING
+        files = TolerantFiles(self._files) if tolerant else self._files
+        recovery = TimerRecovery(self._threads, files, self._source, self._storage, waiting, self._check)
         try:
             self._next = await recovery.run(self._end, self._slots.horizon_ms())
         except OSError as error:
+            if self._failed_at is None and is_unreadable(error):
+                self._failed_at = now
             self._log.warn("the timer log cannot be read; trying again: {error}", error=str(error))
             return False
         self._check()
@@ -255,10 +258,15 @@ class TimerLog:
     def _take(self) -> None:
         """Take some messages of the timer topic that became readable."""
         self._call = None
-        units = self._by_key[_KEY].units(self._next, _UNITS)
+        try:
+            units = self._by_key[_KEY].units(self._next, _UNITS)
+            entries = [None if unit.is_filler else self._entry(unit) for unit in units]
+        except OSError as error:  # a file cannot be mapped
+            self._log.warn("timed messages cannot be taken; trying again: {error}", error=str(error))
+            self._call = self._clock.callLater(_RETRY, self._take)
+            return
         horizon_ms = self._slots.horizon_ms()
-        for unit in units:
-            entry = None if unit.is_filler else self._entry(unit)
+        for entry in entries:
             if entry is not None:
                 self._waiting.put(entry, horizon_ms)
         self._next += len(units)
@@ -290,3 +298,13 @@ def _nothing() -> None:
 
 def _ignore(_: object) -> None:
     """Do nothing with a result."""
+
+
+def _all_read(found: list[bytes | OSError | None]) -> list[bytes | None]:
+    """Return records. @raise OSError: one of them could not be read."""
+    records: list[bytes | None] = []
+    for one in found:
+        if isinstance(one, OSError):
+            raise one
+        records.append(one)
+    return records
