@@ -67,17 +67,21 @@ class LogCheck:
     @ivar unwritten: the range ends in bytes that were never written, from C{position} on.
     """
 
-    def __init__(self, read: ReadLog, begin: int, end: int, limit: int, file_end: int) -> None:
+    def __init__(
+        self, read: ReadLog, begin: int, end: int, limit: int, file_end: int, search_end: int | None = None
+    ) -> None:
         """
         @param begin: physical offset of a record's, or a blank's, first byte.
         @param end: give out what begins before this physical offset.
         @param limit: physical offset up to which bytes may be read: the end of the file, or of the log.
         @param file_end: physical offset of the file's end, where a blank has to end.
+        @param search_end: damage ends here at the latest, unless it is one whole record; C{None}: at C{limit}.
         """
         self._read = read
         self._end = end
         self._limit = limit
         self._file_end = file_end
+        self._search_end = limit if search_end is None else search_end
         self.position = begin
         self.unwritten = False
 
@@ -125,10 +129,11 @@ class LogCheck:
         message = _readable(data)
         if message is not None:
             return DamagedBytes(position, message.size, reason, message)
-        found = find_start(self._read, position + 1, self._limit, self._limit, self._file_end)
+        end = self._search_end
+        found = find_start(self._read, position + 1, end, self._limit, self._file_end)
         if found is None and scan.stop is Stop.EMPTY:
             return None
-        return DamagedBytes(position, (self._limit if found is None else found) - position, reason)
+        return DamagedBytes(position, (end if found is None else found) - position, reason)
 
 
 def _readable(data: memoryview) -> StoredMessage | None:
@@ -207,7 +212,13 @@ class CheckedRange(NamedTuple):
 
 
 def check_range(
-    read: ReadLog, begin: int, end: int, limit: int, file_end: int, starts: tuple[int, int | None]
+    read: ReadLog,
+    begin: int,
+    end: int,
+    limit: int,
+    file_end: int,
+    starts: tuple[int, int | None],
+    search_end: int | None = None,
 ) -> CheckedRange:
     """
     Check the records that begin in a range of one log file.
@@ -216,11 +227,12 @@ def check_range(
     @param limit: see L{LogCheck}; C{file_end} too.
     @param starts: physical offset of the file's first byte; and of the first record that begins in the range, C{None}
         if that is not known: then it is found from a valid record before the range.
+    @param search_end: see L{LogCheck}.
     """
     base, start = starts
     if start is None:
         start = _start_before(read, begin, limit, file_end, base)
-    walk = LogCheck(read, start, end, limit, file_end)
+    walk = LogCheck(read, start, end, limit, file_end, search_end)
     damage: list[DamagedBytes] = []
     records = 0
     for one in walk:

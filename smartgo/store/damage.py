@@ -172,16 +172,16 @@ def enter(known: list[Region], found: Region) -> bool:
     """
     Add a damaged region to regions that are in order and do not overlap.
 
-    Regions that overlap it are replaced with the union of all, as are regions next to it that could not be read if it
-    could not be read either: a check may end at any byte of a part of the disk that fails.
+    Regions that overlap it are replaced with the union of all. So are two side by side of which one could not be read
+    and none is a whole record: a check may end at any byte of a part of the disk that fails.
 
     @return: C{False} where a known region holds all of it, and nothing was changed.
     """
     first = bisect_left(known, found.offset, key=_end_of)
     last = bisect_right(known, found.end, lo=first, key=_begin_of)
-    if first < last and known[first].end == found.offset and not _both_unreadable(known[first], found):
+    if first < last and known[first].end == found.offset and not _is_cut(known[first], found):
         first += 1
-    if first < last and known[last - 1].offset == found.end and not _both_unreadable(known[last - 1], found):
+    if first < last and known[last - 1].offset == found.end and not _is_cut(known[last - 1], found):
         last -= 1
     replaced = known[first:last]
     if any(one.offset <= found.offset and found.end <= one.end for one in replaced):
@@ -200,8 +200,9 @@ def _union(found: Region, others: list[Region]) -> Region:
     return Region(begin, end - begin, reason, found_ms=found.found_ms, saved=found.saved)
 
 
-def _both_unreadable(one: Region, other: Region) -> bool:
-    return one.reason.startswith(UNREADABLE) and other.reason.startswith(UNREADABLE)
+def _is_cut(one: Region, other: Region) -> bool:
+    unreadable = one.reason.startswith(UNREADABLE) or other.reason.startswith(UNREADABLE)
+    return unreadable and not one.topic and not other.topic
 
 
 def _begin_of(region: Region) -> int:

@@ -47,7 +47,7 @@ class LogIntegrity:
         self._listeners: list[Callable[[], None]] = []
         self._running = self._again = False
         self.damage = DamageTable(known, self._changed)
-        self.verified = VerifiedLog(log, own_from, self.damage, self._kept, env.threads, env.files)
+        self.verified = VerifiedLog(log, own_from, self.damage, self._kept, env)
         self.scrub = Scrub(env, root, log, self.verified, flushed, scrub_rate)
 
     def follow(self, listener: Callable[[], None]) -> None:

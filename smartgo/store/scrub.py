@@ -29,7 +29,9 @@ LANE: Final = "tables"
 WEEK: Final = 7 * 24 * 3600.0
 """Seconds between the begins of two scrubs."""
 _MANUAL_RATE: Final = 1 << 20  # bytes per second of one that is asked for, where none begins by itself
-_RETRY: Final = 5.0  # seconds after a read that failed
+_RETRY: Final = (
+    15.0  # seconds after a read that failed; what fails for a minute is damage (L{smartgo.store.verifiedlog})
+)
 
 
 class ScrubState(msgspec.Struct, omit_defaults=True):

@@ -7,19 +7,23 @@ give is an error of a read there, and would end the process here. Records begin 
 records that begin in it; for each the place is kept where the first record behind it begins, so that the next region
 need not look for it: 4 B a region, 16 KiB a log file of 1 GiB.
 
-A read that the disk answers with an error fails the first time: the reader may ask again. The second time the pages
-that cannot be read are damage like any other, until the next start.
+A read that the disk answers with an error fails: the reader may ask again. Where it fails again after a minute, the
+pages that cannot be read are damage like any other, until the next start. Only the errors that tell of a faulty disk
+count: too many open files, say, are no damage. One check asks for a few failing pages alone, as the disk may take
+seconds for each and the lane serves all readers; the next one goes on from there.
 """
 
 from __future__ import annotations
 
+import errno
 from array import array
 from typing import Final, NamedTuple
 
 from twisted.internet.defer import Deferred
 
-from smartgo.env.interfaces import IFiles, IThreads
-from smartgo.schema.logcheck import CheckedRange, DamagedBytes, check_range
+from smartgo.env.interfaces import IEnvironment, IFiles
+from smartgo.schema import logcheck
+from smartgo.schema.logcheck import CheckedRange, DamagedBytes, check_range, find_start
 from smartgo.schema.regions import UNREADABLE, Region
 from smartgo.store.commitlog import CommitLog
 from smartgo.store.damage import DamageFiles, DamageTable
@@ -28,7 +32,11 @@ from smartgo.store.mappedfile import MappedFile
 LANE: Final = "read"
 REGION: Final = 256 << 10
 """Bytes of the log that are checked at once."""
+APART: Final = 60.0
+"""Seconds from the first failed read of a region to the one from which on what cannot be read is damage."""
+_DISK_ERRORS: Final = frozenset((errno.EIO, errno.EBADMSG, errno.EUCLEAN, errno.ENODATA, errno.EREMOTEIO))
 _PAGE: Final = 4096
+_MOST_FAILED: Final = 8  # reads of one check that may fail
 _UNCHECKED: Final = -1
 
 
@@ -38,6 +46,19 @@ class CheckedRegion(NamedTuple):
     next_start: int
     damage: list[Region]
     records: int
+
+
+class FailedRegion:
+    """
+    A region that the disk could not read.
+
+    @ivar since: monotonic seconds of the first failure.
+    @ivar pages: physical offsets of the pages that failed again since, and why.
+    """
+
+    def __init__(self, since: float) -> None:
+        self.since = since
+        self.pages: dict[int, str] = {}
 
 
 class VerifiedLog:
@@ -56,18 +77,18 @@ class VerifiedLog:
         own_from: int,
         damage: DamageTable,
         kept: DamageFiles,
-        threads: IThreads,
-        files: IFiles,
+        env: IEnvironment,
     ) -> None:
         """
         @param kept: where damaged bytes are copied to.
         """
         self._commitlog = log
         self._kept = kept
-        self._threads = threads
-        self._files = files
+        self._clock = env.clock
+        self._threads = env.threads
+        self._files = env.files
         self._starts: dict[int, array[int]] = {}  # by base of the log file: see the module
-        self._failed: set[int] = set()  # physical offsets of regions that could not be read
+        self._failed: dict[int, FailedRegion] = {}  # by physical offset of the region
         self._released = log.minimum  # what was below was forgotten
         self.damage = damage
         self.own_from = own_from
@@ -105,7 +126,8 @@ class VerifiedLog:
         """
         Check the region that a physical offset lies in, if it was not checked before.
 
-        @raise OSError: through the Deferred: the disk could not read it. Asked again it is taken for damaged.
+        @raise OSError: through the Deferred: it could not be read. Where the disk is at fault, and it fails again after
+            C{APART}, it is taken for damaged.
         """
         return Deferred.fromCoroutine(self._verify(offset))
 
@@ -134,20 +156,41 @@ class VerifiedLog:
             start = file.base
         elif starts is not None and starts[number - 1] >= 0:
             start = file.base + starts[number - 1]
+        failed = self._failed.get(begin)
+        if failed is not None and self._clock.seconds() - failed.since < APART:
+            failed = None
         try:
-            found = await self._threads.run(LANE, self._check, file, (begin, end, limit), start)
-        except OSError:
-            self._failed.add(begin)
+            found: CheckedRegion = await self._threads.run(LANE, self._check, file, (begin, end, limit), start, failed)
+        except OSError as error:
+            if error.errno in _DISK_ERRORS:
+                self._failed.setdefault(begin, FailedRegion(self._clock.seconds()))
             raise
+        if failed is None or not failed.pages:
+            self._failed.pop(begin, None)
         self._note(file, number, found, end)
         return found
 
-    def _check(self, file: MappedFile, bounds: tuple[int, int, int], start: int | None) -> CheckedRegion:
-        """Check one region; in the lane. The bounds are its begin, its end, and that of the log in this file."""
+    def _check(
+        self, file: MappedFile, bounds: tuple[int, int, int], start: int | None, failed: FailedRegion | None
+    ) -> CheckedRegion:
+        """
+        Check one region; in the lane.
+
+        @param bounds: its begin, its end, and that of the log in this file.
+        @param failed: what is known of a region of which unreadable pages are damage.
+        """
         begin, end, limit = bounds
-        pages = PageReader(self._files, file, tolerant=begin in self._failed)
-        found: CheckedRange = check_range(pages.read, begin, end, limit, file.end, (file.base, start))
-        damage = [self._kept.keep(pages.explain(one), self._commitlog.files) for one in found.damage]
+        pages = PageReader(self._files, file, None if failed is None else failed.pages)
+        guessed = failed is not None and start is None
+        if guessed:
+            start = _near_start(pages, begin, limit, file)
+        search_end = None if failed is None else end
+        found: CheckedRange = check_range(pages.read, begin, end, limit, file.end, (file.base, start), search_end)
+        damage = []
+        for one in found.damage:
+            if guessed and one.offset == begin == start:
+                one = one._replace(reason=f"{UNREADABLE}: nor what lies before it")
+            damage.append(self._kept.keep(pages.explain(one), self._commitlog.files))
         return CheckedRegion(found.next_start, damage, found.records)
 
     def _note(self, file: MappedFile, number: int, found: CheckedRegion, end: int) -> None:
@@ -179,7 +222,7 @@ class VerifiedLog:
         self._released = minimum
         for base in [base for base in self._starts if base < minimum]:
             del self._starts[base]
-        self._failed = {offset for offset in self._failed if offset >= minimum}
+        self._failed = {offset: failed for offset, failed in self._failed.items() if offset >= minimum}
         self.damage.release(minimum)
 
 
@@ -187,47 +230,70 @@ class PageReader:
     """
     Reads one log file; a tolerant one takes the pages that the disk cannot read for zeros.
 
-    @ivar unreadable: physical offsets of those pages, and why.
+    @ivar unreadable: physical offsets of those pages, and why; they are not asked for again. C{None}: not tolerant.
     """
 
-    def __init__(self, files: IFiles, file: MappedFile, tolerant: bool) -> None:
+    def __init__(self, files: IFiles, file: MappedFile, unreadable: dict[int, str] | None) -> None:
         self._files = files
         self._file = file
-        self._tolerant = tolerant
-        self.unreadable: dict[int, str] = {}
+        self._left = _MOST_FAILED
+        self.unreadable = unreadable
 
     def read(self, offset: int, size: int) -> bytes:
         """
         Read from the file.
 
-        @raise OSError: the disk cannot, and this is no tolerant reader.
+        @raise OSError: it could not be read, and this is no tolerant reader, or the error does not tell of a faulty
+            disk, or so many reads have failed that the next check has to go on.
         """
         at = offset - self._file.base
-        try:
+        if self.unreadable is None:
             return self._files.read_at(self._file.path, at, size)
-        except FileNotFoundError:
-            raise
-        except OSError:
-            if not self._tolerant:
-                raise
-        return self._read_pages(at, min(size, self._file.size - at))
+        size = min(size, self._file.size - at)
+        first = offset - at % _PAGE
+        if not any(page in self.unreadable for page in range(first, offset + size, _PAGE)):
+            try:
+                return self._files.read_at(self._file.path, at, size)
+            except OSError as error:
+                self._count(error)
+        return self._read_pages(at, size, self.unreadable)
 
-    def _read_pages(self, at: int, size: int) -> bytes:
+    def _read_pages(self, at: int, size: int, unreadable: dict[int, str]) -> bytes:
         parts = []
         end = at + size
         while at < end:
             part = min(_PAGE - at % _PAGE, end - at)
-            try:
-                parts.append(self._files.read_at(self._file.path, at, part))
-            except OSError as error:
-                self.unreadable[self._file.base + at - at % _PAGE] = str(error)
-                parts.append(bytes(part))
+            page = self._file.base + at - at % _PAGE
+            data: bytes | None = None
+            if page not in unreadable:
+                try:
+                    data = self._files.read_at(self._file.path, at, part)
+                except OSError as error:
+                    if error.errno in _DISK_ERRORS:
+                        unreadable[page] = str(error)
+                    self._count(error)
+            parts.append(bytes(part) if data is None else data)
             at += part
         return b"".join(parts)
 
+    def _count(self, error: OSError) -> None:
+        """Count a read that failed. @raise OSError: the one given: no other read is tried."""
+        self._left -= 1
+        if error.errno not in _DISK_ERRORS or self._left <= 0:
+            raise error
+
     def explain(self, damage: DamagedBytes) -> DamagedBytes:
         """Return damage with what the disk said, where it could not read a page of it."""
-        for page, why in self.unreadable.items():
+        for page, why in (self.unreadable or {}).items():
             if page < damage.end and page + _PAGE > damage.offset:
                 return damage._replace(reason=f"{UNREADABLE}: {why}")
         return damage
+
+
+def _near_start(pages: PageReader, begin: int, limit: int, file: MappedFile) -> int:
+    """Return where a record begins shortly before a region, the file's begin, or that of the region."""
+    before = begin - logcheck.CHUNK
+    if before <= file.base:
+        return file.base
+    found = find_start(pages.read, before, begin, limit, file.end)
+    return begin if found is None else found

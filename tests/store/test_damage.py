@@ -51,9 +51,11 @@ class DamageTableTests(TestCase):
         self.assertEqual(table.regions[1].queue_offset, 7)
         reason = f"{UNREADABLE}: EIO"
         table = self.table()
-        for begin, end in ((100, 200), (300, 400), (200, 300)):
-            table.add([Region(begin, end - begin, reason)])
-        self.assertEqual((self.places(table), table.regions[0].reason), ([(100, 400)], reason))
+        for begin, end, why in ((100, 200, reason), (400, 500, "bad"), (300, 400, reason), (200, 300, reason)):
+            table.add([Region(begin, end - begin, why)])
+        table.add([Region(500, 100, reason, "T", 0, 7)])
+        self.assertEqual(self.places(table), [(100, 500), (500, 600)])
+        self.assertEqual(table.regions[0].reason, reason)
 
     def test_union(self) -> None:
         """A union with a part that could not be read is tried by the next start; a whole region keeps its name."""

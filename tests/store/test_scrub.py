@@ -139,7 +139,9 @@ class ScrubTests(StoreTestCase):
         self.patch(self.env.files, "read_at", failing)
         self.patch(verifiedlog, "_PAGE", 64)
         store.scrub.start()
-        self.env.clock.pump([0.0] + [1.0] * 100)
+        self.env.clock.pump([0.0] + [1.0] * 50)
+        self.assertEqual(len(store.damage), 0)  # it may be the disk's only error for long
+        self.env.clock.pump([1.0] * 200)
         self.assertFalse(store.scrub.running)
         self.assertGreaterEqual(len(store.damage), 1)
         self.assertGreater(store.scrub.state.last_records, 190)

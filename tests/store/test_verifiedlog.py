@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import errno
+import os
 from random import Random
 
+from twisted.internet.defer import Deferred
 from twisted.logger import capturedLogs
 
 from smartgo.schema import logcheck, regions
@@ -206,7 +208,7 @@ class DamageTests(VerifiedTestCase):
 class UnreadableTests(VerifiedTestCase):
     """Pages that the disk answers with EIO (F9)."""
 
-    def broken(self, offset: int, times: int = 1 << 30) -> None:
+    def broken(self, offset: int, times: int = 1 << 30, code: int = errno.EIO) -> None:
         """Let reads that touch a byte of the log fail."""
         read_at = self.env.files.read_at
         left = [times]
@@ -215,10 +217,104 @@ class UnreadableTests(VerifiedTestCase):
             base = offset - offset % FILE_SIZE
             if path == log_path(base) and at <= offset - base < at + size and left[0]:
                 left[0] -= 1
+                raise OSError(code, os.strerror(code), path)
+            return read_at(path, at, size)
+
+        self.patch(self.env.files, "read_at", failing)
+
+    def dying(self, first: int, last: int) -> list[int]:
+        """Let reads that touch a byte between two places of the first log file fail, and note where they begin."""
+        read_at = self.env.files.read_at
+        failed: list[int] = []
+
+        def failing(path: str, at: int, size: int) -> bytes:
+            if path == log_path() and at < last and at + size > first:
+                failed.append(at)
                 raise OSError(errno.EIO, "Input/output error", path)
             return read_at(path, at, size)
 
         self.patch(self.env.files, "read_at", failing)
+        return failed
+
+    def test_other_errors(self) -> None:
+        """An error that does not tell of a faulty disk makes no damage, however often and long it comes."""
+        offsets = self.written(100)
+        for code in (errno.EMFILE, errno.ENOMEM, errno.EACCES, errno.ESTALE):
+            store = self.opened(self.env, self.SETTINGS)
+            read_at = self.env.files.read_at
+            self.broken(offsets[40], code=code)
+            for _ in range(4):
+                self.failureResultOf(store.read_cold("T", 0, 40, ReadLimit(1, 1), None), OSError)
+                self.env.clock.advance(verifiedlog.APART)
+            self.assertEqual(store.damage.regions, [])
+            self.patch(self.env.files, "read_at", read_at)
+            self.assertEqual(self.numbers(store), list(range(100)))
+            self.stopped(store)
+
+    def test_other_error_after_a_fault(self) -> None:
+        """The same holds where the disk had failed before."""
+        offsets = self.written(100)
+        store = self.opened(self.env, self.SETTINGS)
+        read_at = self.env.files.read_at
+        self.broken(offsets[40], 1)
+        self.failureResultOf(store.read_cold("T", 0, 40, ReadLimit(1, 1), None), OSError)
+        self.env.clock.advance(verifiedlog.APART)
+        self.broken(offsets[40], code=errno.EMFILE)
+        self.failureResultOf(store.read_cold("T", 0, 40, ReadLimit(1, 1), None), OSError)
+        self.patch(self.env.files, "read_at", read_at)
+        self.assertEqual(self.numbers(store), list(range(100)))
+        self.assertEqual(store.damage.regions, [])
+
+    def test_read_since(self) -> None:
+        """A region that was read since its failure fails anew: one error today and one next month are not two."""
+        offsets = self.written(100)
+        store = self.opened(self.env, self.SETTINGS)
+        verified = store._integrity.verified
+        for _ in range(3):
+            read_at = self.env.files.read_at
+            self.broken(offsets[40], 1)
+            self.failureResultOf(Deferred.fromCoroutine(verified.check(offsets[40])), OSError)
+            self.env.clock.advance(1)
+            self.patch(self.env.files, "read_at", read_at)
+            self.successResultOf(Deferred.fromCoroutine(verified.check(offsets[40])))
+            self.env.clock.advance(verifiedlog.APART * 600)
+        self.assertEqual(store.damage.regions, [])
+
+    def test_dying(self) -> None:
+        """
+        Where a large part of the disk fails, one check asks for a few failing pages alone; the pages that were found
+        are not asked for again, and in the end all that can be read is delivered.
+        """
+        self.patch(verifiedlog, "_PAGE", 64)
+        offsets = self.written(100)
+        store = self.opened(self.env, self.SETTINGS)
+        verified = store._integrity.verified
+        read_at = self.env.files.read_at
+        first, last = 2048 + 64, 2048 + 64 + 4096
+        failed = self.dying(first, last)
+        ends = [*offsets[1:], store.log_bounds()[1]]
+        whole = [number for number in range(100) if ends[number] <= first or offsets[number] >= last]
+        for place in (5 << 10, *range(0, FILE_SIZE, 1024)):  # the first in the middle of it
+            before = len(failed)
+            tries = 0
+            while not verified.covers(place, place):
+                seen = len(failed)
+                Deferred.fromCoroutine(verified.check(place)).addErrback(lambda reason: reason.trap(OSError))
+                self.assertLessEqual(len(failed) - seen, verifiedlog._MOST_FAILED)
+                self.env.clock.advance(verifiedlog.APART)
+                tries += 1
+                self.assertLess(tries, 20)
+            self.assertLessEqual(len(failed) - before, 2 * (1024 + 512) // 64)  # it, and a piece behind or before it
+        self.assertEqual(self.numbers(store), whole)
+        self.assertEqual(len(store.damage), 1)
+        lost = [number for number in range(100) if number not in whole]
+        only = store.damage.regions[0]
+        self.assertEqual((only.offset, only.end), (offsets[lost[0]], ends[lost[-1]]))
+        self.stopped(store)
+        self.patch(self.env.files, "read_at", read_at)
+        store = self.opened(self.env, self.SETTINGS)
+        self.assertEqual(self.numbers(store), list(range(100)))
+        self.assertEqual(store.damage.regions, [])
 
     def test_once(self) -> None:
         """An error that does not come again costs one pull, and no message."""
@@ -238,7 +334,10 @@ class UnreadableTests(VerifiedTestCase):
         store = self.opened(self.env, self.SETTINGS)
         with_error = self.env.files.read_at
         self.broken(offsets[40])
-        self.failureResultOf(store.read_cold("T", 0, 40, ReadLimit(1, 1), None), OSError)
+        for _ in range(3):
+            self.failureResultOf(store.read_cold("T", 0, 40, ReadLimit(1, 1), None), OSError)
+        self.assertEqual(store.damage.regions, [])
+        self.env.clock.advance(verifiedlog.APART)
         found = self.numbers(store)
         self.assertNotIn(40, found)
         self.assertGreaterEqual(len(found), 97)  # the page may hold parts of its neighbours
