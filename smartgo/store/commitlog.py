@@ -161,7 +161,7 @@ class CommitLog:
             batch = RecordBatch(messages, queue.overhead)
             body_size, properties_size, size = batch.body_size, batch.longest, batch.size
         if body_size > self._max_body or properties_size > PROPERTIES_LIMIT:
-            raise self._too_long(body_size, properties_size)
+            self._check_sizes(messages, body_size, properties_size)
         offset = self.end
         if offset + size > self._limit:
             self._roll(size)
@@ -290,8 +290,16 @@ class CommitLog:
         self._now_ms = 0
         return self.end - self.torn
 
-    def _too_long(self, body_size: int, properties_size: int) -> MessageIllegal:
-        return MessageIllegal(
+    def _check_sizes(self, messages: Sequence[NewMessage], body_size: int, properties_size: int) -> None:
+        """
+        Let the copy of a timed message pass that was stored when longer bodies were allowed (L{smartgo.schema.timers}).
+
+        @raise MessageIllegal: this is none, or no record can be that long.
+        """
+        copied = len(messages) == 1 and messages[0].prepared_offset < 0
+        if copied and body_size <= RECORD_MAXIMUM_BODY and properties_size <= PROPERTIES_LIMIT:
+            return
+        raise MessageIllegal(
             f"body of {body_size} B and properties of {properties_size} B: the limits are {self._max_body} B"
             f" and {PROPERTIES_LIMIT} B"
         )

@@ -5,13 +5,14 @@ from __future__ import annotations
 import errno
 from collections import Counter
 from random import Random
+from typing import Any
 
 from twisted.logger import LogLevel, capturedLogs
 from twisted.trial.unittest import SynchronousTestCase
 
 from smartgo.broker.stages.timed import waiting_properties
 from smartgo.broker.stages.timerdelivery import TimerDelivery, delivered_copy
-from smartgo.errors import ServiceNotAvailable
+from smartgo.errors import MessageIllegal, ServiceNotAvailable
 from smartgo.schema import properties as names
 from smartgo.schema.message import NewMessage, pack_host
 from smartgo.schema.properties import decode, encode, tag_code
@@ -43,9 +44,10 @@ def full(path: str, data: bytes) -> None:
 class Timers:
     """A store with timers, and their delivery, over a machine in memory."""
 
-    def __init__(self, case: SynchronousTestCase, env: FakeEnvironment, limit: int = 8) -> None:
-        """Open it."""
+    def __init__(self, case: SynchronousTestCase, env: FakeEnvironment, limit: int = 8, **changes: Any) -> None:
+        """Open it with some settings changed."""
         self.env = env
+        self.changes = changes
         self.case = case
         self.store: OpenStore
         self.open(limit)
@@ -57,7 +59,7 @@ class Timers:
 
     def open(self, limit: int) -> None:
         """Open the store."""
-        settings = small(timers=True, timers_in_memory=limit, log_file_size=1 << 20)
+        settings = small(timers=True, timers_in_memory=limit, log_file_size=1 << 20, **self.changes)
         self.store = self.case.successResultOf(open_store(self.env, ROOT, settings))
 
     def note(self, message: NewMessage, appended: Appended) -> None:
@@ -95,11 +97,11 @@ class DeliveryTests(StoreTestCase):
         self.env.clock.wall_offset_ms = NOW
         self.timers = Timers(self, self.env)
 
-    def again(self, env: FakeEnvironment) -> Timers:
-        """The same store in another process."""
+    def again(self, env: FakeEnvironment, **changes: Any) -> Timers:
+        """The same store in another process, with some settings changed."""
         env.clock.wall_offset_ms = self.env.clock.wall_offset_ms
         self.env = env
-        self.timers = Timers(self, env)
+        self.timers = Timers(self, env, **changes)
         return self.timers
 
     def tearDown(self) -> None:
@@ -193,6 +195,17 @@ class DeliveryTests(StoreTestCase):
         self.assertNotIn(names.TIMER_DEQUEUE_MS, decode(copy.properties))
         self.timers.advance(1)
         self.assertEqual(self.timers.bodies(), ["k"])
+
+    def test_lower_limit(self) -> None:
+        """A message that waits is delivered though maxMessageSize was lowered since."""
+        long = timed(NOW + 20_000, "long")
+        long.body = b"x" * 5000
+        self.timers.send(long)
+        self.timers.stop()
+        timers = self.again(killed(self.env), max_message_size=1000)
+        self.assertRaises(MessageIllegal, timers.store.append, (long,))
+        timers.advance(25)
+        self.assertEqual(timers.bodies(), ["x" * 5000])
 
     def test_refused(self) -> None:
         """While the store takes nothing, messages wait; then they are delivered, once."""
