@@ -39,6 +39,7 @@ from smartgo.store.interfaces import (
     IReplicatedLog,
     PutStatus,
 )
+from smartgo.store.logcopies import LogCopies
 from smartgo.store.messagelookup import MessageLookup
 from smartgo.store.messagereader import MessageReader
 from smartgo.store.queues.file import QueueKey
@@ -64,6 +65,7 @@ class OpenStore(StoreReads):
     @ivar root: the directory.
     @ivar cleaner: removes old files by the rules of retention.
     @ivar backup: makes copies of the store while it runs.
+    @ivar copies: appends copies of stored messages, on a full disk too.
     @ivar timers: the messages that wait for a delivery time; C{None} where none are delivered from here.
     """
 
@@ -98,6 +100,7 @@ class OpenStore(StoreReads):
         log = CommitLog(log_files, mappings, space, env.clock.wall_ms, settings, recovered.log_position)
         flusher = self._flusher = Flusher(env, mappings, log, settings, space.usage, self._flushed, self._failed)
         self._policy: IFlushPolicy = flusher
+        self.copies = LogCopies(log, queues, lambda: (self._refusal, self._held_back))
         index: MessageIndex | None = None
         self._dispatchers: list[IDispatcher] = []
         if recovered.kept_index is not None:

@@ -15,7 +15,7 @@ from twisted.python.failure import Failure
 from zope.interface import implementer
 
 from smartgo.env.interfaces import IClock
-from smartgo.errors import RequestRefused
+from smartgo.errors import BadRecord, MessageIllegal, RequestRefused, ServiceNotAvailable
 from smartgo.schema import properties as names
 from smartgo.schema.message import NewMessage, StoredMessage
 from smartgo.schema.properties import decode, encode, tag_code
@@ -27,7 +27,15 @@ from smartgo.store.openstore import OpenStore
 from smartgo.store.timer.oldentries import OldEntries
 from smartgo.store.timer.timerlog import TimerLog
 
+_DISPENSABLE = (
+    names.TIMER_DELAY_SEC,
+    names.TIMER_DELAY_MS,
+    names.TIMER_ROLL_TIMES,
+    names.TIMER_ENQUEUE_MS,
+    names.TIMER_OUT_MS,
+)  # left out of a copy, in this order, where its properties are too long; TIMER_DELIVER_MS says when it is due
 _TURN = 64  # messages written before the reactor is given back
+_FULL_SHARE = 0.75  # of a log file that its copies may take where the disk is full: its removal has to make room
 
 
 def rolled_copy(stored: StoredMessage, due_ms: int) -> NewMessage:
@@ -42,11 +50,16 @@ def rolled_copy(stored: StoredMessage, due_ms: int) -> NewMessage:
     if names.TIMER_DELAY_SEC in properties or names.TIMER_DELAY_MS in properties:
         properties[names.TIMER_DELIVER_MS] = str(due_ms)
     raw = encode(properties)
+    for name in _DISPENSABLE:
+        if len(raw) > names.SIZE_LIMIT:
+            properties[names.TIMER_DELIVER_MS] = str(due_ms)
+            properties.pop(name, None)
+            raw = encode(properties)
     return NewMessage(
         TIMER_TOPIC,
         0,
         bytes(stored.body),
-        raw if len(raw) <= names.SIZE_LIMIT else bytes(stored.properties),
+        raw,
         stored.flag,
         stored.sys_flag,
         stored.born_ms,
@@ -75,6 +88,7 @@ class TimerRoll:
         self._running = True
         self._busy = False
         self._clear = 0, 0  # nothing waits below the first offset, and its copies end below the second
+        self._spent = 0, 0  # the end of the log file that is to go, and the bytes of its copies on a full disk
         self._trouble: str | None = None  # why the last attempt ended before all was written
         self.rolled = 0
 
@@ -108,7 +122,7 @@ class TimerRoll:
             return None
         if not self._timers.ready:
             return "timed messages may wait in it, and the timer log is not ready"
-        refusal = self._store.refusal
+        refusal = self._store.copies.refusal
         reason = self._trouble if refusal is None else refusal.words
         return None if reason is None else f"timed messages wait in it that cannot be written again: {reason}"
 
@@ -125,7 +139,7 @@ class TimerRoll:
                 portion = await self._timers.old_entries(below)
                 if portion is None:
                     break
-                await self._write_again(portion)
+                await self._write_again(portion, below)
             self._trouble = None
         except (RequestRefused, OSError) as error:
             if str(error) != self._trouble:  # it is tried again at each look
@@ -135,7 +149,7 @@ class TimerRoll:
             count = self.rolled - before
             self._log.info("{count} waiting messages were written again: their log file goes", count=count)
 
-    async def _write_again(self, portion: OldEntries) -> None:
+    async def _write_again(self, portion: OldEntries, below: int) -> None:
         """
         Write the messages of one portion again.
 
@@ -152,12 +166,28 @@ class TimerRoll:
                     if record is None:
                         self._log.error("a waiting message is discarded: its record cannot be read")
                     else:
-                        due_ms = TimerEntry.unpack(entry).due_ms
-                        self._store.append((rolled_copy(decode_record(record), due_ms),))
-                        self.rolled += 1
+                        self._append(TimerEntry.unpack(entry), record, below)
                     portion.done(entry)
                 self._store.end_run()
                 await deferLater(self._clock, 0.0)
         finally:
             portion.end()
             self._store.end_run()
+
+    def _append(self, entry: TimerEntry, record: bytes, below: int) -> None:
+        """
+        Append the copy of one message; one that fits into no record is given up.
+
+        @raise ServiceNotAvailable: the store takes nothing at the moment.
+        """
+        copies = self._store.copies
+        if copies.is_disk_full:
+            spent = entry.size + (self._spent[1] if self._spent[0] == below else 0)
+            if spent > _FULL_SHARE * (below - self._store.log_bounds()[0]):
+                raise ServiceNotAvailable("the disk is full, and the copies would take what the file gives back")
+            self._spent = below, spent
+        try:
+            copies.append(rolled_copy(decode_record(record), entry.due_ms))
+            self.rolled += 1
+        except (MessageIllegal, BadRecord) as error:
+            self._log.error("a waiting message is discarded: {error}", error=str(error))

@@ -6,12 +6,18 @@ import errno
 from collections import Counter
 from typing import Any
 
+from twisted.logger import LogLevel, capturedLogs
+
 from smartgo.broker.stages.timerroll import TimerRoll, rolled_copy
+from smartgo.errors import MessageIllegal, ServiceNotAvailable
 from smartgo.schema import properties as names
 from smartgo.schema.message import NewMessage, StoredMessage
 from smartgo.schema.properties import decode, encode
+from smartgo.schema.refusalkind import RefusalKind
 from smartgo.schema.timers import original_of, waiting_due_ms
 from smartgo.schema.topics import TIMER_TOPIC
+from smartgo.store.interfaces import Appended
+from smartgo.store.logcopies import LogCopies
 from smartgo.store.opening import open_store
 from smartgo.store.retention import RetentionRules
 from smartgo.store.settings import StoreSettings
@@ -31,8 +37,9 @@ def expiring(**changes: Any) -> StoreSettings:
 class Rolling(Timers):
     """A store whose log files are soon full, and go after an hour."""
 
-    def __init__(self, case: StoreTestCase, env: FakeEnvironment) -> None:
-        """Open it."""
+    def __init__(self, case: StoreTestCase, env: FakeEnvironment, **settings: Any) -> None:
+        """@param settings: of the store, that are not those of L{expiring}."""
+        self.settings = settings
         super().__init__(case, env, 8)
         self.roll = TimerRoll(env.clock, self.store, self.timers)
         self.store.cleaner.needs.append(self.roll)
@@ -43,7 +50,7 @@ class Rolling(Timers):
 
     def open(self, limit: int) -> None:
         """Open a store with rules of retention."""
-        settings = expiring(timers=True, timers_in_memory=limit)
+        settings = expiring(timers=True, timers_in_memory=limit, **self.settings)
         self.store = self.case.successResultOf(open_store(self.env, ROOT, settings))
 
     def fill(self, count: int) -> None:
@@ -214,6 +221,103 @@ class RollTests(StoreTestCase):
         self.again(power_off(self.env))
         self.busy(9)
         self.assertEqual(self.timers.bodies(), [str(number) for number in range(5)])
+
+    def test_full_disk(self) -> None:
+        """On a full disk, where sends are refused, messages are written again all the same, and their file goes."""
+        timers = self.timers
+        timers.send(*[timed(NOW + 8 * 3_600_000 + number, str(number)) for number in range(5)])
+        timers.fill(100)
+        self.full_disk()
+        timers.advance(2 * HOUR, 5.0)
+        self.assertRaises(ServiceNotAvailable, timers.fill, 1)
+        self.assertEqual(timers.roll.rolled, 5)
+        self.assertGreater(timers.begin(), 0)
+        self.env.files.free = self.env.files.total // 2
+        timers.advance(30, 1.0)
+        self.busy(8)
+        self.assertEqual(timers.bodies(), [str(number) for number in range(5)])
+
+    def test_nothing_gained(self) -> None:
+        """On a full disk a file stays whose copies would take what it gives back."""
+        timers = self.timers
+        timers.send(*[timed(NOW + 8 * 3_600_000 + number, str(number)) for number in range(60)])
+        timers.fill(100)
+        self.full_disk()
+        timers.advance(2 * HOUR, 5.0)
+        begin, end = timers.store.log_bounds()
+        self.assertEqual(begin, 0)
+        plan = self.now(timers.store.cleaner.plan())
+        self.assertIn("the disk is full, and the copies would take what the file gives back", plan.kept)
+        timers.advance(HOUR, 5.0)
+        self.assertEqual(timers.store.log_bounds(), (begin, end))
+        self.env.files.free = self.env.files.total // 2
+        timers.advance(30, 1.0)
+        self.busy(8)
+        self.assertEqual(sorted(timers.bodies()), sorted(str(number) for number in range(60)))
+
+    def full_disk(self) -> None:
+        """Let the disk be full, and the store notice."""
+        self.env.files.free = self.env.files.total // 20
+        self.timers.fill(1)
+        self.timers.advance(5, 1.0)
+        refusal = self.timers.store.refusal
+        self.assertEqual(refusal and refusal.kind, RefusalKind.DISK_FULL)
+
+    def test_full_disk_of_a_slave(self) -> None:
+        """On a full disk a broker that may not be a master writes nothing."""
+        self.timers.send(timed(NOW + 8 * 3_600_000, "a"))
+        self.timers.fill(100)
+        self.full_disk()
+        self.timers.store.hold_back("not the master")
+        end = self.timers.store.log_bounds()[1]
+        self.timers.advance(2 * HOUR, 5.0)
+        self.assertEqual(self.timers.store.log_bounds(), (0, end))
+        plan = self.now(self.timers.store.cleaner.plan())
+        self.assertEqual(plan.kept, "timed messages wait in it that cannot be written again: not the master")
+
+    def test_large(self) -> None:
+        """A message above a limit that was lowered since is written again as the others are."""
+        due = NOW + 8 * 3_600_000
+        large = timed(due, "x" * 900)
+        self.timers.send(timed(due, "a"), large, timed(due + 1, "b"))
+        self.timers.fill(100)
+        self.timers.stop()
+        self.timers = Rolling(self, self.env, max_message_size=500)
+        self.timers.advance(2 * HOUR, 5.0)
+        self.assertEqual((self.timers.roll.rolled, self.timers.timers.count), (3, 3))
+        self.assertGreater(self.timers.begin(), 0)
+
+    def test_too_large(self) -> None:
+        """A message that fits into no log file any more is given up; the others are written again."""
+        due = NOW + 8 * 3_600_000
+        self.timers.send(timed(due, "a"), timed(due, "x" * 900), timed(due + 1, "b"))
+        self.timers.fill(100)
+        append = LogCopies.append
+
+        def refuse(copies: LogCopies, message: NewMessage) -> Appended:
+            if len(message.body) > 500:
+                raise MessageIllegal("it does not fit")
+            return append(copies, message)
+
+        self.patch(LogCopies, "append", refuse)
+        with capturedLogs() as logged:
+            self.timers.advance(2 * HOUR, 5.0)
+        self.assertEqual((self.timers.roll.rolled, self.timers.timers.count), (2, 2))
+        self.assertGreater(self.timers.begin(), 0)
+        self.assertTrue([one for one in logged if one["log_level"] is LogLevel.error])
+
+    def test_long_properties(self) -> None:
+        """A copy of a message with properties near the limit has its exact time, and not the delay."""
+        for missing in (5, 20):
+            properties = {names.TIMER_DELAY_SEC: "5", names.TIMER_OUT_MS: "5000", names.REAL_TOPIC: "T", "a": ""}
+            room = names.SIZE_LIMIT - len(encode(properties)) - missing
+            full = encode({**properties, "a": "x" * room})
+            stored = StoredMessage(0, 0, 0, 0, 1, 0, 777, 0, 5, HOST, 1234, HOST, 2, 0, b"body", "t", full)
+            copy = rolled_copy(stored, 5678)
+            found = decode(copy.properties)
+            self.assertLessEqual(len(copy.properties), names.SIZE_LIMIT)
+            self.assertEqual(waiting_due_ms(found, 999_999), 5678)
+            self.assertEqual((found["a"], found[names.REAL_TOPIC]), ("x" * room, "T"))
 
     def test_copy(self) -> None:
         """The copy has the exact time, a counter and a mark."""
