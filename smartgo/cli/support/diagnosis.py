@@ -337,7 +337,7 @@ class Diagnosis:
                 for one in found:
                     yield one
                 progress.advance()
-        if names:
+        if well:
             yield DiagnosisFinding(
                 OK,
                 "groups",

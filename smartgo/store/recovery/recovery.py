@@ -134,8 +134,9 @@ class Recovery:
             marked_from = tail.end  # it was RocketMQ's, or a slave's: what is appended from now on carries our mark
         recovered = self._conclude(queues, tail, marked_from, deleted)
         if not clean:
+            found = "recovered all {count} messages" if self._read else "no message was stored"
             self._log.warn(
-                "the broker was not stopped cleanly; recovered all {count} messages after the last checkpoint"
+                f"the broker was not stopped cleanly; {found} after the last checkpoint"
                 " ({size} B of the log, checked in {seconds:.3f} s)",
                 count=self._read,
                 size=tail.end - begin,

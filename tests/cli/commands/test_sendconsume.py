@@ -135,6 +135,8 @@ class TimedTests(ClusterCase):
         self.assertIn(f"recalled {found['message_id']}", said)
         self.cluster.pump(70, 0.5)
         self.assertEqual(set(self.bodies()), {b"first", b"kept"})
+        late = self.invoke("msg", "recall", found["recall_handle"], status=1).stderr
+        self.assertIn("it is too late to recall it: it was due at ", late)
 
     def test_refused(self) -> None:
         """What is no delay, time or handle, and times that brokers refuse, end with a sentence."""

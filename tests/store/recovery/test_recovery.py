@@ -9,7 +9,7 @@ from typing import Any
 
 import msgspec
 from msgspec.structs import replace
-from twisted.logger import capturedLogs
+from twisted.logger import capturedLogs, formatEvent
 
 from smartgo.errors import ForeignFile, StoreError
 from smartgo.schema import regions
@@ -127,6 +127,14 @@ class KilledTests(RecoveryTestCase):
         (said,) = [one for one in events if "not stopped cleanly" in one["log_format"]]
         self.assertEqual((said["log_level"].name, said["count"]), ("warn", 7))
         self.assertGreater(said["size"], 7 * HEAD_SIZE)
+
+    def test_said_of_nothing(self) -> None:
+        """Where nothing was stored after the last checkpoint that is said, not that 0 messages were recovered."""
+        self.start(self.env)
+        with capturedLogs() as events:
+            self.stopped(self.start(killed(self.env)))
+        (said,) = [formatEvent(one) for one in events if "not stopped cleanly" in one["log_format"]]
+        self.assertIn("not stopped cleanly; no message was stored after the last checkpoint (0 B of the log", said)
 
     def test_then_power_failure(self) -> None:
         """What a killed process left in the page cache is on the disk once the store is open again."""
