@@ -195,6 +195,12 @@ class FollowingTests(SameLogTests):
         self.client.ask("send", topic=topic, count=30, **self.where)
         consumer = self.client.start("push", name=group, group=group, topics={topic: "*"}, **self.where)
         consumer.wait_for("message", 30, 60)
+        key, all_read = f"{topic}@{group}", {"0": 10, "1": 10, "2": 10}
+        self.until(
+            lambda: table(self.pair.master, GET_ALL_CONSUMER_OFFSET, "offsetTable").get(key) == all_read,
+            60,
+            "the consumer has committed what it was given",
+        )
         self.client.ask("push.stop", name=group)
         self.client.ask("send", topic=topic, count=4, first=100, delayLevel=1, **self.where)
         self.pair.start_slave()
@@ -212,7 +218,7 @@ class FollowingTests(SameLogTests):
         copied(GET_ALL_TOPIC_CONFIG, "topicConfigTable", later)
         copied(GET_ALL_TOPIC_CONFIG, "topicConfigTable", f"%RETRY%{group}")
         copied(GET_ALL_SUBSCRIPTIONGROUP_CONFIG, "subscriptionGroupTable", group)
-        copied(GET_ALL_CONSUMER_OFFSET, "offsetTable", f"{topic}@{group}")
+        copied(GET_ALL_CONSUMER_OFFSET, "offsetTable", key)
         path = os.path.join(self.pair.slave.plan.store, "config", "delayOffset.json")
         levels: dict[str, Any] = {}
 
@@ -223,8 +229,7 @@ class FollowingTests(SameLogTests):
         self.until(delivered, 60, "the master has delivered four messages of level 1")
         # a real slave answers 45 from what it read at its start: what it copied since is in its file alone
         self.until(lambda: os.path.exists(path) and parsed(path)["offsetTable"] == levels, _COPIED, path)
-        offsets = table(self.pair.slave, GET_ALL_CONSUMER_OFFSET, "offsetTable")[f"{topic}@{group}"]
-        self.assertEqual(offsets, {"0": 10, "1": 10, "2": 10})
+        self.assertEqual(table(self.pair.slave, GET_ALL_CONSUMER_OFFSET, "offsetTable")[key], all_read)
         for name in ("topics.json", "subscriptionGroup.json", "consumerOffset.json"):
             path = os.path.join(self.pair.slave.plan.store, "config", name)
             self.until(lambda path=path: os.path.exists(path), _COPIED, path)  # type: ignore[misc]

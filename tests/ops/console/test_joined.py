@@ -82,9 +82,9 @@ class JoinedTests(SynchronousTestCase):
         for wanted, modules in (
             ("a.js imports ./b.js, which is not joined", {"a.js": 'import { b } from "./b.js";\n'}),
             ("each other: a.js, b.js", {"a.js": 'import "./b.js";\n', "b.js": 'import "./a.js";\n', "c.js": "x();\n"}),
-            ("a.js imports or exports", {"a.js": "export let changing = 1;\n"}),
-            ("a.js imports or exports", {"a.js": 'x();\nimport { b } from "./b.js";\n', "b.js": ""}),
-            ("a.js imports or exports", {"a.js": 'export * from "./b.js";\n', "b.js": ""}),
+            ("a.js has an import or export in a form", {"a.js": "export let changing = 1;\n"}),
+            ("a.js has an import or export in a form", {"a.js": 'x();\nimport { b } from "./b.js";\n', "b.js": ""}),
+            ("a.js has an import or export in a form", {"a.js": 'export * from "./b.js";\n', "b.js": ""}),
         ):
             error = self.assertRaises(ValueError, joined, modules, "a.js", "all.js")
             self.assertIn(wanted, str(error))
