@@ -26,6 +26,7 @@ from smartgo.cli.support.session import do
 from smartgo.cli.support.storefiles import CONFIG, SET, Reading, directory_settings, filter_options
 from smartgo.cli.support.texts import examples
 from smartgo.env.interfaces import IEnvironment
+from smartgo.store import damagefill
 from smartgo.store.offline.directory import OfflineStore
 from smartgo.store.offline.dump import SOURCES, Row
 from smartgo.store.offline.hexdump import Hexdump, dump_checkpoints, dump_index, dump_record, dump_unit
@@ -105,6 +106,9 @@ def _line(row: Row) -> str:
         words += [moment(row["store_timestamp"]) or "-", f"{row['size']} B"]
         words += [f"[{row['tags']}]"] if row["tags"] else []
         words += [f"keys {' '.join(row['keys'])}"] if row["keys"] else []
+        reason = row["properties"].get(damagefill.REASON)
+        if row["topic"] == damagefill.TOPIC and reason is not None:
+            return "  ".join((*words, f"stands for damage that was repaired: {reason}"))
         body = row["body"] if row["body"] is not None else f"base64 {row['body_base64']}"
         return "  ".join((*words, body[:_PREVIEW] + ("..." if len(body) > _PREVIEW else "")))
     if row["kind"] == "damage":

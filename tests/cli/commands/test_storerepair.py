@@ -42,6 +42,10 @@ class RepairCommandTests(StoreDirectoryCase):
         left = [one["physical_offset"] for one in topics if one["topic"] != "SMARTGO_DAMAGED"]
         expected = [one["physicalOffset"] for at, one in enumerate(self.messages) if at not in (10, 200, 610)]
         self.assertEqual(left, expected)
+        lines = self.out("store", "dump", ROOT, "--topic", "SMARTGO_DAMAGED").splitlines()
+        self.assertEqual(len(lines), 3)
+        for line in lines:
+            self.assertTrue(line.endswith("B  stands for damage that was repaired: body CRC differs"), line)
         self.assertEqual(self.repair("--yes")["steps"], [])
         self.assertIn("Nothing is to be repaired.", self.out("store", "repair", ROOT))
 
