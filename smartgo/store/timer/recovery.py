@@ -17,7 +17,7 @@ from smartgo.schema.timers import due_of, wheel_ms
 from smartgo.schema.topics import TIMER_TOPIC
 from smartgo.store.queues.file import ConsumeQueue
 from smartgo.store.timer.logrecords import entries_of, scan_delivered
-from smartgo.store.timer.slotstorage import LANE, SlotStorage
+from smartgo.store.timer.slotstorage import LANE, PeerProgress, SlotStorage
 from smartgo.store.timer.source import TimerSource
 from smartgo.store.timer.waiting import WaitingTimers
 
@@ -55,7 +55,7 @@ class TimerRecovery:
         self._waiting = waiting
         self._check = check_cancelled
         self._delivered: set[int] = set()
-        self._peer_ms = 0  # up to there RocketMQ delivered messages, without our mark
+        self._peer = PeerProgress(0, 0)  # what RocketMQ delivered, without our mark
         self.position = 0
         self.changes = 0
 
@@ -75,7 +75,7 @@ class TimerRecovery:
             self._waiting.restore(saved)
             position, offset = saved.position, max(low, saved.queue_offset)
         elif queue is not None and high > low:
-            self._peer_ms = await self._threads.run(LANE, self._storage.peer_ms)
+            self._peer = await self._threads.run(LANE, self._storage.peer)
             unit = queue.unit(low)
             position = end if unit is None else max(unit.commitlog_offset, self._source.log.minimum)
             self._log.info("the timer log is made from the log, from {position} on", position=position)
@@ -105,10 +105,11 @@ class TimerRecovery:
             if not units:
                 return
             found = await self._threads.run(LANE, entries_of, self._files, self._source.log_files(), units)
-            for unit, entry in zip(units, found, strict=True):
+            peer_ms, peer_end = self._peer
+            for at, (unit, entry) in enumerate(zip(units, found, strict=True), offset):
                 if unit.commitlog_offset in self._delivered and not unit.is_filler:
                     self._delivered.discard(unit.commitlog_offset)
-                elif entry is not None and wheel_ms(due_of(entry)) >= self._peer_ms:
+                elif entry is not None and (at >= peer_end or wheel_ms(due_of(entry)) >= peer_ms):
                     self._waiting.put(entry, horizon_ms)
             offset += len(units)
             self.changes += len(units)

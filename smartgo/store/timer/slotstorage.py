@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import posixpath
+import struct
 from bisect import bisect_right
 from collections.abc import Iterable, Sequence
-from typing import Final
+from typing import Final, NamedTuple
 
 from smartgo.env.interfaces import IFiles
 from smartgo.errors import BadRecord
@@ -19,13 +20,26 @@ SYNC_LANE: Final = "timersync"
 DIRECTORY: Final = "timer"
 CHECKPOINT: Final = "checkpoint"
 PEER: Final = ("config", "timercheck")
-"""RocketMQ's file: it begins with an int64, the time of its wheel; what was due before is delivered."""
+"""RocketMQ's file: L{PeerProgress} is its first and its third int64, big-endian."""
+_PEER_STRUCT: Final = struct.Struct(">q8xq")
 
 _CHUNK: Final = 8192 * ENTRY_SIZE
 
 
 def _name(row: SlotFileRow) -> str:
     return SlotFile.of(row).name
+
+
+class PeerProgress(NamedTuple):
+    """
+    The progress of the delivery by RocketMQ of the timed messages of a store.
+
+    @ivar due_ms: the time of its wheel; what was due before it is delivered, of the messages that it took.
+    @ivar queue_offset: logical offset in the timer topic up to which it took messages (C{lastTimerQueueOffset}).
+    """
+
+    due_ms: int
+    queue_offset: int
 
 
 class SlotStorage:
@@ -65,11 +79,12 @@ class SlotStorage:
         self.remove(name for name in self._files.list(self.directory) if name not in known)
         return saved
 
-    def peer_ms(self) -> int:
-        """Return up to which TIMER_OUT_MS a RocketMQ broker delivered messages; 0 where none had the store."""
+    def peer(self) -> PeerProgress:
+        """Return the progress of a RocketMQ broker, zeros where none had the store. @raise OSError"""
         if not self._files.exists(self._peer):
-            return 0
-        return max(0, int.from_bytes(self._files.read_at(self._peer, 0, 8), "big", signed=True))
+            return PeerProgress(0, 0)
+        data = self._files.read_at(self._peer, 0, _PEER_STRUCT.size)
+        return PeerProgress._make(_PEER_STRUCT.unpack(data.ljust(_PEER_STRUCT.size, b"\0")))
 
     def forget(self) -> None:
         """Remove the checkpoint: the log is a slave's, whose bytes may be replaced. @raise OSError"""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+import struct
 from collections import Counter
 from random import Random
 from typing import Any
@@ -34,6 +35,11 @@ def timed(due_ms: int, key: str = "K1", topic: str = "T", queue_id: int = 2, **m
     asked = {names.UNIQ_KEY: key, names.TIMER_DELIVER_MS: str(due_ms), **more}
     carried = waiting_properties(topic, queue_id, asked, due_ms)
     return NewMessage(TIMER_TOPIC, 0, key.encode(), encode(carried), 7, 0, 1_600_000_000_000, HOST, HOST, 3)
+
+
+def peer_file(due_ms: int, queue_offset: int) -> bytes:
+    """RocketMQ's config/timercheck: the time of its wheel, a position, and twice how far it took the timer topic."""
+    return struct.pack(">qqqq", due_ms, 0, queue_offset, queue_offset)
 
 
 def full(path: str, data: bytes) -> None:
@@ -363,12 +369,26 @@ class DeliveryTests(StoreTestCase):
         for path in [one for one in after.files.files if one.startswith(f"{ROOT}/timer/")]:
             del after.files.files[path]
         after.files.make_directories(f"{ROOT}/config")
-        check = (NOW + 300_000).to_bytes(8, "big") + bytes(24)
+        check = peer_file(NOW + 300_000, 60)
         after.files.create(f"{ROOT}/config/timercheck", check)
         timers = self.again(after)
         self.assertEqual(timers.timers.count, 30)
         timers.advance(700, 1.0)
         self.assertEqual([int(one) for one in timers.bodies()], list(range(31, 61)))
+
+    def test_rocketmq_behind(self) -> None:
+        """What RocketMQ had not taken from the timer topic when it ended is delivered, whenever it was due."""
+        self.timers.send(*[timed(NOW + 10_000 * number, str(number)) for number in range(1, 61)])
+        self.timers.delivery.stop()
+        self.timers.stop()
+        after = killed(self.env)
+        for path in [one for one in after.files.files if one.startswith(f"{ROOT}/timer/")]:
+            del after.files.files[path]
+        after.files.make_directories(f"{ROOT}/config")
+        after.files.create(f"{ROOT}/config/timercheck", peer_file(NOW + 300_000, 20))
+        timers = self.again(after)
+        timers.advance(700, 1.0)
+        self.assertEqual([int(one) for one in timers.bodies()], [*range(21, 61)])
 
     def test_rocketmq_between(self) -> None:
         """A checkpoint that is older than RocketMQ's is not believed."""
@@ -378,7 +398,7 @@ class DeliveryTests(StoreTestCase):
         self.timers.stop()
         after = killed(self.env)
         after.files.make_directories(f"{ROOT}/config")
-        after.files.create(f"{ROOT}/config/timercheck", (NOW + 300_000).to_bytes(8, "big") + bytes(24))
+        after.files.create(f"{ROOT}/config/timercheck", peer_file(NOW + 300_000, 60))
         timers = self.again(after)
         timers.advance(700, 1.0)
         self.assertEqual([int(one) for one in first + timers.bodies()], [*range(1, 11), *range(31, 61)])
