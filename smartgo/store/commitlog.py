@@ -216,19 +216,6 @@ class CommitLog:
                     one.stage(at, units, codes, stored_ms)
         return _appended(Appended, (offset, end, first, stored_ms, offsets))
 
-    def append_copy(self, target: IQueue, message: NewMessage) -> Appended:
-        """
-        Write the copy of a stored message, with the limits of a record alone.
-
-        @raise MessageIllegal: it does not fit into a record or a file.
-        @raise ServiceNotAvailable: no room on the disk.
-        """
-        most, self._max_body = self._max_body, RECORD_MAXIMUM_BODY
-        try:
-            return self.append((target,), (message,))
-        finally:
-            self._max_body = most
-
     # -- for a slave -------------------------------------------------------------------------------------------
 
     def append_bytes(self, data: memoryview) -> int:

@@ -14,7 +14,7 @@ from smartgo.store.refusal import Refusal
 
 
 class LogCopies:
-    """Appends copies of stored messages where others may be refused: on a full disk, and above maxMessageSize."""
+    """Appends copies of stored messages where others may be refused: on a full disk."""
 
     def __init__(
         self, log: CommitLog, queues: ConsumeQueues, refusals: Callable[[], tuple[Refusal | None, Refusal | None]]
@@ -50,4 +50,4 @@ class LogCopies:
         queue = self._queues.by_key.get(key)
         if queue is None:
             queue = self._queues.create(*key)
-        return self._commitlog.append_copy(queue, message)
+        return self._commitlog.append((queue,), (message,))

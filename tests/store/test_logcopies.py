@@ -2,24 +2,13 @@
 
 from __future__ import annotations
 
-from smartgo.errors import MessageIllegal, ServiceNotAvailable
-from smartgo.schema.record import RECORD_MAXIMUM_BODY
+from smartgo.errors import ServiceNotAvailable
 from tests.fakes import FakeEnvironment
 from tests.store.stores import StoreTestCase, message, small
 
 
 class CopyTests(StoreTestCase):
     """A copy is taken where the message itself may be refused."""
-
-    def test_size(self) -> None:
-        """A copy may be larger than messages may be now; it is readable, and the limit stays for others."""
-        store = self.opened(FakeEnvironment(), small(max_message_size=100, log_file_size=8192))
-        store.copies.append(message(body=b"x" * 900))
-        store.end_run()
-        self.assertEqual(self.bodies(store), [b"x" * 900])
-        self.assertRaises(MessageIllegal, store.append, (message(body=b"x" * 101),))
-        self.assertRaises(MessageIllegal, store.copies.append, message(body=bytes(RECORD_MAXIMUM_BODY + 1)))
-        self.assertRaises(MessageIllegal, store.append, (message(body=b"x" * 101),))
 
     def test_full_disk(self) -> None:
         """A copy is taken on a full disk, but not by a broker that may not be a master, nor by a closed store."""

@@ -27,6 +27,7 @@ from smartgo.store.openstore import OpenStore
 from smartgo.store.timer.oldentries import OldEntries
 from smartgo.store.timer.timerlog import TimerLog
 
+_log = Logger()
 _DISPENSABLE = (
     names.TIMER_DELAY_SEC,
     names.TIMER_DELAY_MS,
@@ -69,6 +70,17 @@ def rolled_copy(stored: StoredMessage, due_ms: int) -> NewMessage:
         mark_of(stored.physical_offset),
         tag_code(properties.get(names.TAGS)),
     )
+
+
+def warn_of_undelivered(store: OpenStore) -> None:
+    """Warn where timed messages are switched off (timerWheelEnable) though the log of a master has some."""
+    first, end = store.bounds(TIMER_TOPIC, 0)
+    if end > first and not store.settings.replica:
+        _log.warn(
+            "timerWheelEnable is false: of the {count} timed messages in the log those that wait are not delivered, and"
+            " retention removes them like others",
+            count=end - first,
+        )
 
 
 @implementer(ILogNeed)

@@ -10,7 +10,7 @@ from smartgo.broker.figures.stats import BrokerStats
 from smartgo.broker.settings.current import CurrentSettings
 from smartgo.broker.stages.delaydelivery import DelayDelivery, DelayProgress, read_progress
 from smartgo.broker.stages.timerdelivery import TimerDelivery
-from smartgo.broker.stages.timerroll import TimerRoll
+from smartgo.broker.stages.timerroll import TimerRoll, warn_of_undelivered
 from smartgo.broker.tables.adoption import adopt_destination
 from smartgo.broker.tables.consumers import ConsumerTable
 from smartgo.broker.tables.groupexpiry import GroupExpiry
@@ -128,6 +128,8 @@ class StoreWork:
             self.roll = TimerRoll(clock, store, store.timers)
             store.cleaner.needs.append(self.roll)
             self.timed = TimerDelivery(clock, store, store.timers, partial(_timed_message_delivered, tables))
+        else:
+            warn_of_undelivered(store)
         store.subscribe(tables.long_polls)
         self.group_progress = GroupProgress(
             clock, tables.topics, tables.offsets, tables.consumers, store, tables.stats, settings.broker.broker_name

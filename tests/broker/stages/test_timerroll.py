@@ -6,9 +6,9 @@ import errno
 from collections import Counter
 from typing import Any
 
-from twisted.logger import LogLevel, capturedLogs
+from twisted.logger import LogLevel, capturedLogs, formatEvent
 
-from smartgo.broker.stages.timerroll import TimerRoll, rolled_copy
+from smartgo.broker.stages.timerroll import TimerRoll, rolled_copy, warn_of_undelivered
 from smartgo.errors import MessageIllegal, ServiceNotAvailable
 from smartgo.schema import properties as names
 from smartgo.schema.message import NewMessage, StoredMessage
@@ -318,6 +318,18 @@ class RollTests(StoreTestCase):
             self.assertLessEqual(len(copy.properties), names.SIZE_LIMIT)
             self.assertEqual(waiting_due_ms(found, 999_999), 5678)
             self.assertEqual((found["a"], found[names.REAL_TOPIC]), ("x" * room, "T"))
+
+    def test_switched_off(self) -> None:
+        """A broker that delivers no timed messages warns if its log has some; a slave does not."""
+        self.timers.send(timed(NOW + 5000, "a"), timed(NOW + 5000, "b"))
+        for changes, warnings in (({"timers": False}, 1), ({"replica": True}, 0)):
+            store = self.opened(killed(self.env), expiring(**changes))
+            with capturedLogs() as logged:
+                warn_of_undelivered(store)
+            words = [formatEvent(one) for one in logged if one["log_level"] is LogLevel.warn]
+            self.assertEqual(len(words), warnings)
+            self.assertTrue(all("of the 2 timed messages" in one for one in words))
+            self.stopped(store)
 
     def test_copy(self) -> None:
         """The copy has the exact time, a counter and a mark."""
