@@ -9,7 +9,7 @@ A JSON array of objects::
 C{offset} is the physical offset of the first damaged byte, C{length} reaches to the next valid record or the file's
 end. C{topic}, C{queue_id} and C{queue_offset} are what the damaged record says of itself, and are left out where that
 cannot be read; C{found_ms} is when the damage was found; C{saved} names the file in C{quarantine/} that holds a copy of
-the bytes; where regions that overlap were made one, of those that were found last. A JSON file with one such object
+the bytes; where regions that overlap were made one, of what was found last. A JSON file with one such object
 stands beside each copy. What else an object holds is left alone.
 """
 

@@ -19,7 +19,7 @@ from smartgo.store.filequeue import FileQueue
 from smartgo.store.mappedfile import MappedFile
 from smartgo.store.recovery.logscan import record_after
 
-_MOST_TRIED: Final = 1000  # regions of the list that are read again when the store is opened
+_MOST_TRIED: Final = 1000  # regions of the list that are read when the store is opened; more would take long
 
 
 class DamageFinder:
@@ -37,9 +37,15 @@ class DamageFinder:
         self._kept = DamageFiles(env, root)
         self._listed = self._kept.load()
         self._regions: list[Region] = []
-        for region in self._listed:
-            if self._is_still_damaged(region):
-                enter(self._regions, region)
+        for region in self._listed[:_MOST_TRIED]:
+            for part in self._still_damaged(region):
+                enter(self._regions, part)
+        if len(self._listed) > _MOST_TRIED:
+            self._log.info(
+                "of {count} damaged regions that were known, those from {offset} on are found again when they are read",
+                count=len(self._listed),
+                offset=self._listed[_MOST_TRIED].offset,
+            )
 
     def known(self) -> list[Region]:
         """Return all regions that are known, in order."""
@@ -84,18 +90,24 @@ class DamageFinder:
             enter(self._regions, region)
             log_damage(self._log, region)
 
-    def _is_still_damaged(self, region: Region) -> bool:
-        """Tell whether a region of the list is in the log, and no valid record: somebody may have put it right."""
+    def _still_damaged(self, region: Region) -> list[Region]:
+        """Return the parts of a region of the list that are no valid record: somebody may have put it right."""
         file = self._log_files.find(region.offset)
         if file is None or region.end > file.end:
-            return False
-        if len(self._listed) > _MOST_TRIED:
-            return True
+            return []
         check = LogCheck(self._reader(file), region.offset, region.end, file.end, file.end)
         try:
-            return any(isinstance(one, DamagedBytes) for one in check) or check.unwritten
+            parts = [(one.offset, min(one.end, region.end)) for one in check if isinstance(one, DamagedBytes)]
         except OSError:
-            return True
+            return [region]
+        if check.unwritten:
+            parts.append((check.position, region.end))
+        if parts == [(region.offset, region.end)]:
+            return [region]
+        return [
+            Region(begin, end - begin, region.reason, found_ms=region.found_ms, saved=region.saved)
+            for begin, end in parts
+        ]
 
     def _reader(self, file: MappedFile) -> ReadLog:
         return lambda offset, size: self._files.read_at(file.path, offset - file.base, size)
