@@ -106,6 +106,7 @@ class TimerDelivery:
         self._timer: IDelayedCall | None = None
         self._running = False
         self._busy = False
+        self._refused = False  # the broker took no messages when the last ones were due
         self._recalls: dict[TimerEntry, tuple[str, str]] = {}  # those that may still meet their message
         self._aside: list[TimerEntry] = []  # those whose records cannot be read now
         self._aside_until = 0.0  # by the clock
@@ -191,12 +192,17 @@ class TimerDelivery:
                     self._deliver(entry, record)
                 left.remove(entry)
         except RequestRefused as error:
-            self._log.warn("timed messages are not delivered for now: {error}", error=str(error))
+            if not self._refused:
+                self._log.warn("timed messages wait until the broker takes messages: {error}", error=str(error))
+            self._refused = True
             return _RETRY_SECONDS
         finally:
             for entry in left:
                 self._timers.give_back(entry)
             self._store.end_run()
+        if self._refused:
+            self._refused = False
+            self._log.info("timed messages are delivered again")
         self._forget_recalls()
         return 0.0
 

@@ -8,7 +8,7 @@ from collections import Counter
 from random import Random
 from typing import Any
 
-from twisted.logger import LogLevel, capturedLogs
+from twisted.logger import LogLevel, capturedLogs, formatEvent
 from twisted.trial.unittest import SynchronousTestCase
 
 from smartgo.broker.stages.timed import waiting_properties
@@ -217,11 +217,20 @@ class DeliveryTests(StoreTestCase):
         """While the store takes nothing, messages wait; then they are delivered, once."""
         self.timers.send(*[timed(NOW + 500 + number, str(number)) for number in range(5)])
         self.timers.store.hold_back("not the master")
-        self.timers.advance(3)
-        self.assertEqual(self.timers.delivered, [])
-        self.timers.store.hold_back(None)
-        self.timers.advance(2)
+        with capturedLogs() as logs:
+            self.timers.advance(3)
+            self.assertEqual(self.timers.delivered, [])
+            self.timers.store.hold_back(None)
+            self.timers.advance(2)
         self.assertEqual(self.timers.bodies(), list("01234"))
+        said = [formatEvent(one) for one in logs if "timed messages" in one["log_format"]]
+        self.assertEqual(
+            said,
+            [
+                "timed messages wait until the broker takes messages: not the master",
+                "timed messages are delivered again",
+            ],
+        )
 
     def test_clock_forward(self) -> None:
         """When the clock was set forward, what is due by it is delivered within a second."""
