@@ -9,6 +9,8 @@ KIND: Final = "storeRefusalKind"
 """The row of the runtime information (28) with the kind; it is there while messages are refused."""
 WORDS: Final = "storeRefusal"
 """The row with the reason in words."""
+OBSTACLE: Final = "retentionObstacle"
+"""The row that says why retention cannot remove the log file that is to go; it is there while that is so."""
 
 
 class RefusalKind(Enum):

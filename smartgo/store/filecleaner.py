@@ -105,6 +105,7 @@ class FileCleaner:
     @ivar removed: what was removed since the start.
     @ivar readers: physical offsets that slaves are sent next: their files are kept for a time.
     @ivar needs: what needs files that are about to go, however long.
+    @ivar obstacle: why the file that was to go at the last look cannot, by one of C{needs}.
     @ivar expiry: moves the first offsets of queues; its C{listeners} hear of messages that are gone.
     """
 
@@ -140,6 +141,7 @@ class FileCleaner:
         self.removed = RemovedFiles(0, 0, 0, dict.fromkeys(RemovalReason, 0))
         self.readers: list[Readers] = []
         self.needs: list[ILogNeed] = []
+        self.obstacle: str | None = None
         self.expiry = QueueExpiry(env.threads, env.files, parts.queues)
 
     # -- for the store -----------------------------------------------------------------------------------------
@@ -298,6 +300,7 @@ class FileCleaner:
         asked = self._asked > 0
         self._asked = max(0, self._asked - 1)
         plan = await self._plan(rules, asked, BATCH + 1)
+        self.obstacle = None
         before = self.removed.log_files
         for number, removal in enumerate(plan.removals[:BATCH]):
             if number:
@@ -318,6 +321,7 @@ class FileCleaner:
         if file.base != removal.file.base or file.pins or len(self._commitlog.files.files) < 2:
             return False
         if not all(need.release(file.end) for need in self.needs):
+            self.obstacle = next(filter(None, (need.obstacle(file.end) for need in self.needs)), None)
             return False
         if any(file.base <= offset < file.end for readers in self.readers for offset in readers()):
             since = self._kept_since.setdefault(file.base, now)

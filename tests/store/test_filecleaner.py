@@ -284,8 +284,10 @@ class HeldTests(CleanerTestCase):
         self.assertEqual(self.names()[0], 2 * LOG_SIZE)
         plan = self.now(self.log.cleaner.plan())
         self.assertEqual(plan, ([], "it is needed"))
+        self.assertEqual(self.log.cleaner.obstacle, "it is needed")
         need.at = 1 << 40
         self.advance(20)
+        self.assertIsNone(self.log.cleaner.obstacle)
         self.assertEqual(len(self.names()), 2)
 
     def test_slices(self) -> None:

@@ -75,6 +75,9 @@ class RuntimeInfo:
             # RocketMQ has nothing of this; a slave has it where it cannot copy.
             info[refusalkind.KIND] = refusal.kind.value
             info[refusalkind.WORDS] = refusal.words
+        obstacle = self._store.cleaner.obstacle
+        if obstacle is not None:
+            info[refusalkind.OBSTACLE] = obstacle  # nor of this
         if len(self._store.damage):
             info["damagedRegions"] = str(len(self._store.damage))  # nor of this
             info["damagedBytes"] = str(self._store.damage.size)

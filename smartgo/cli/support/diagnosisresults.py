@@ -77,14 +77,25 @@ def fullness(subject: str, used: float, words: str) -> DiagnosisFinding:
 
 def refusal(subject: str, table: dict[str, str]) -> list[DiagnosisFinding]:
     """
-    Judge whether a broker's store takes messages.
+    Judge whether a broker's store takes messages, and whether retention can remove the files that are to go.
 
     @param table: the broker's runtime information; it says nothing of this in RocketMQ's brokers.
     """
+    found: list[DiagnosisFinding] = []
+    obstacle = table.get(refusalkind.OBSTACLE)
+    if obstacle is not None:
+        found.append(
+            DiagnosisFinding(
+                WARNING,
+                subject,
+                f"retention cannot remove the oldest log file: {obstacle}",
+                "make room on the disk, or remove the reason; the file goes by itself then",
+            )
+        )
     reason = table.get(refusalkind.WORDS)
     if reason is None:
-        return []
-    return [
+        return found
+    return found + [
         msgspec.structs.replace(one, advice=refusal_advice(table.get(refusalkind.KIND)))
         for one in judged("store-refuses", subject, reason=reason)
     ]

@@ -241,6 +241,18 @@ class DoctorTests(Examining):
             self.assertIn(advice, found.advice)
         self.assertEqual(refusal("b", {}), [])
 
+    def test_retention_obstacle(self) -> None:
+        """A log file that retention cannot remove is a warning, with the reason."""
+        broker = self.cluster.broker
+        self.assertNotIn("retentionObstacle", broker.runtime_info.entries())
+        broker.store.cleaner.obstacle = "timed messages wait in it"
+        table = broker.runtime_info.entries()
+        [found] = refusal("b", table)
+        self.assertEqual(
+            (found.verdict, found.what),
+            (WARNING, "retention cannot remove the oldest log file: timed messages wait in it"),
+        )
+
     def test_slaves_do_not_refuse(self) -> None:
         """A slave that takes nothing because it is one says nothing of that."""
         self.cluster.stop()
