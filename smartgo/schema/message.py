@@ -100,6 +100,23 @@ class StoredMessage(NamedTuple):
         """The offset id of this message."""
         return message_id(self.store_host, self.physical_offset)
 
+    def copy_to(self, topic: str, queue_id: int, properties: bytes, prepared_offset: int, tag_code: int) -> NewMessage:
+        """Return what to append to another queue: all that its producer gave, with other properties."""
+        return NewMessage(
+            topic,
+            queue_id,
+            bytes(self.body),
+            properties,
+            self.flag,
+            self.sys_flag,
+            self.born_ms,
+            self.born_host,
+            self.store_host,
+            self.reconsume_times,
+            prepared_offset,
+            tag_code,
+        )
+
 
 # -- hosts ---------------------------------------------------------------------------------------------------
 

@@ -46,20 +46,8 @@ def deliverable(stored: StoredMessage) -> NewMessage | None:
     queue = properties.get(names.REAL_QID, "")
     if topic is None or topic == HALF_TOPIC or not (queue.isascii() and queue.isdigit()):
         return None
-    return NewMessage(
-        topic,
-        int(queue),
-        bytes(stored.body),
-        stored.properties,
-        stored.flag,
-        stored.sys_flag,
-        stored.born_ms,
-        stored.born_host,
-        stored.store_host,
-        stored.reconsume_times,
-        stored.prepared_offset,
-        tag_code(properties.get(names.TAGS)),
-    )
+    tags = tag_code(properties.get(names.TAGS))
+    return stored.copy_to(topic, int(queue), stored.properties, stored.prepared_offset, tags)
 
 
 @implementer(IArrivalListener)

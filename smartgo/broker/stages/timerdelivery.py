@@ -63,20 +63,10 @@ def delivered_copy(stored: StoredMessage, now_ms: int) -> NewMessage | None:
     properties[names.TIMER_ENQUEUE_MS] = str(stored.stored_ms)
     properties[names.TIMER_DEQUEUE_MS] = str(now_ms)
     raw = encode(properties)
-    return NewMessage(
-        topic,
-        int(queue),
-        bytes(stored.body),
-        raw if len(raw) <= names.SIZE_LIMIT else bytes(stored.properties),
-        stored.flag,
-        stored.sys_flag,
-        stored.born_ms,
-        stored.born_host,
-        stored.store_host,
-        stored.reconsume_times,
-        mark_of(stored.physical_offset),
-        tag_code(properties.get(names.TAGS)),
-    )
+    if len(raw) > names.SIZE_LIMIT:
+        raw = bytes(stored.properties)
+    tags = tag_code(properties.get(names.TAGS))
+    return stored.copy_to(topic, int(queue), raw, mark_of(stored.physical_offset), tags)
 
 
 class TimerDelivery:

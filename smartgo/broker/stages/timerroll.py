@@ -56,20 +56,8 @@ def rolled_copy(stored: StoredMessage, due_ms: int) -> NewMessage:
             properties[names.TIMER_DELIVER_MS] = str(due_ms)
             properties.pop(name, None)
             raw = encode(properties)
-    return NewMessage(
-        TIMER_TOPIC,
-        0,
-        bytes(stored.body),
-        raw,
-        stored.flag,
-        stored.sys_flag,
-        stored.born_ms,
-        stored.born_host,
-        stored.store_host,
-        stored.reconsume_times,
-        mark_of(stored.physical_offset),
-        tag_code(properties.get(names.TAGS)),
-    )
+    tags = tag_code(properties.get(names.TAGS))
+    return stored.copy_to(TIMER_TOPIC, 0, raw, mark_of(stored.physical_offset), tags)
 
 
 def warn_of_undelivered(store: OpenStore) -> None:
