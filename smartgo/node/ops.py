@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import Final
 
 import msgspec
 from prometheus_client import CollectorRegistry
@@ -12,6 +11,7 @@ from twisted.python.failure import Failure
 from zope.interface import implementer
 
 from smartgo.broker.broker import Broker
+from smartgo.broker.figures.storestate import state_of
 from smartgo.broker.interfaces import IBroker
 from smartgo.broker.settings.changes import Change, Who
 from smartgo.broker.settings.live import LiveSettings, Planned
@@ -32,18 +32,14 @@ from smartgo.ops.interfaces import (
     AskedSettings,
     ChangedSetting,
     ClosedConnection,
-    DamagedRegion,
     ILocalNode,
     IntegrityReport,
-    ScrubReport,
     SettingChange,
     SettingValue,
 )
+from smartgo.ops.resources.stores import integrity_of
 from smartgo.ops.service import Ops, OpsNetwork
 from smartgo.remoting.interfaces import IPeer
-from smartgo.store.openstore import OpenStore
-
-_REGIONS: Final = 100  # damaged regions of a log that are listed, at most
 
 
 @implementer(ILocalNode)
@@ -214,7 +210,7 @@ class LocalNode:
         broker = self._broker
         if broker is None or broker.opened is None or broker not in self._started:
             return None
-        return _integrity_of(broker.opened.store)
+        return integrity_of(state_of(broker.opened))
 
     def scrub(self, running: bool) -> IntegrityReport | None:
         """Begin a scrub of the broker's log, or end it."""
@@ -226,36 +222,6 @@ class LocalNode:
             elif scrub.running and not running:
                 scrub.stop()
         return self.integrity()
-
-
-def _integrity_of(store: OpenStore) -> IntegrityReport:
-    """Return the known damage in a store's log, and the state of its scrub."""
-    damage, scrub = store.damage, store.scrub
-    state = scrub.state
-    return IntegrityReport(
-        len(damage),
-        damage.size,
-        damage.found,
-        [
-            DamagedRegion(
-                one.offset, one.length, one.reason, one.topic, one.queue_id, one.queue_offset, one.found_ms, one.saved
-            )
-            for one in damage.regions[-_REGIONS:]
-        ],
-        ScrubReport(
-            scrub.running,
-            state.position - state.begin if scrub.running else 0,
-            state.end - state.begin if scrub.running else 0,
-            round(scrub.seconds_left, 1),
-            state.records,
-            state.damaged,
-            state.begun_ms,
-            state.ended_ms,
-            state.last_bytes,
-            state.last_records,
-            state.last_damaged,
-        ),
-    )
 
 
 def _closing(found: dict[IPeer, ClosedConnection], broker: str, peer: IPeer) -> ClosedConnection:

@@ -130,6 +130,8 @@ class ScrubReport(msgspec.Struct, rename="camel"):
     @ivar checked_bytes: of C{total_bytes} that the present scrub has to check; both 0 where none runs.
     @ivar seconds_left: how long it will still take.
     @ivar records: how many messages it found right; C{damaged}: how many damaged regions it found.
+    @ivar rate_bytes: bytes per second that a scrub reads.
+    @ivar next_ms: when the next one begins by itself; 0 where none does, or one runs.
     """
 
     running: bool
@@ -143,6 +145,8 @@ class ScrubReport(msgspec.Struct, rename="camel"):
     last_bytes: int
     last_records: int
     last_damaged: int
+    rate_bytes: int = 0
+    next_ms: int = 0
 
 
 class IntegrityReport(msgspec.Struct, rename="camel"):
@@ -151,6 +155,7 @@ class IntegrityReport(msgspec.Struct, rename="camel"):
 
     @ivar regions: how many damaged regions there are, of C{bytes}; C{found} of them were found since the start.
     @ivar newest: the last ones in the log, at most 100.
+    @ivar repaired: how many were put right since the start.
     """
 
     regions: int
@@ -158,6 +163,7 @@ class IntegrityReport(msgspec.Struct, rename="camel"):
     found: int
     newest: list[DamagedRegion]
     scrub: ScrubReport
+    repaired: int = 0
 
 
 class ILocalNode(Interface):

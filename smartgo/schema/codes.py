@@ -207,6 +207,8 @@ class RequestCode(IntEnum):
     GET_LOG_TAIL = 30001
     GET_RETENTION = 30002
     BACKUP_STORE = 30003
+    GET_STORE_STATE = 30004
+    SCRUB_STORE = 30005
 
 
 class ResponseCode(IntEnum):

@@ -103,7 +103,7 @@ class DamageTable:
     The damaged regions of one store, in order of their offsets; none overlaps another.
 
     @ivar regions: all that are known.
-    @ivar found: how many were found since the start.
+    @ivar found: how many were found since the start; C{repaired}: how many were put right.
     """
 
     _log = Logger()
@@ -115,7 +115,7 @@ class DamageTable:
         self.regions: list[Region] = []
         for region in known:
             enter(self.regions, region)
-        self.found = 0
+        self.found = self.repaired = 0
         self._changed = changed
 
     def __len__(self) -> int:
@@ -158,6 +158,7 @@ class DamageTable:
         """Forget a region: its bytes were put right."""
         if region in self.regions:
             self.regions.remove(region)
+            self.repaired += 1
             self._changed()
 
     def release(self, minimum: int) -> None:

@@ -80,12 +80,15 @@ class RemovedFiles:
 
     @ivar log_files: files of the log, C{log_bytes} their bytes; C{by_reason} the same files.
     @ivar queue_files: files of queues.
+    @ivar last: the last log file; C{last_ms} when it was removed, by the wall clock.
     """
 
     log_files: int
     log_bytes: int
     queue_files: int
     by_reason: dict[RemovalReason, int]
+    last: Removal | None = None
+    last_ms: int = 0
 
 
 class _Retired(NamedTuple):
@@ -350,6 +353,7 @@ class FileCleaner:
             self.removed.log_files += 1
             self.removed.log_bytes += one.removal.file.size
             self.removed.by_reason[one.removal.reason] += 1
+            self.removed.last, self.removed.last_ms = one.removal, self._clock.wall_ms()
 
     def _remove(self, path: str) -> None:
         """Remove a file, which somebody may have removed already; in the lane."""

@@ -110,7 +110,20 @@ class Scrub:
     @property
     def seconds_left(self) -> float:
         """Seconds that the present scrub will still take at its rate; 0 where none runs."""
-        return (self.state.end - self.state.position) / self._bytes_per_second if self.running else 0.0
+        return (self.state.end - self.state.position) / self.bytes_per_second if self.running else 0.0
+
+    @property
+    def bytes_per_second(self) -> float:
+        """Bytes per second, enough for all of the log in a week."""
+        log = self._commitlog
+        return max(self.rate or _MANUAL_RATE, (log.whole - log.minimum) / WEEK)
+
+    @property
+    def next_ms(self) -> int:
+        """The time at which the next scrub begins by itself, by the wall clock; 0 where none does, or one runs."""
+        if not self.rate or self.running or not self.state.begun_ms:
+            return 0
+        return self.state.begun_ms + round(WEEK * 1000)
 
     def open(self) -> None:
         """Go on with an interrupted scrub, or schedule the next one."""
@@ -154,12 +167,6 @@ class Scrub:
         await self._saving.idle()
 
     # -- the work ----------------------------------------------------------------------------------------------
-
-    @property
-    def _bytes_per_second(self) -> float:
-        """Bytes per second, enough for all of the log in a week."""
-        log = self._commitlog
-        return max(self.rate or _MANUAL_RATE, (log.whole - log.minimum) / WEEK)
 
     def _cancel(self) -> None:
         if self._timer is not None:
@@ -208,7 +215,7 @@ class Scrub:
 
     def _stepped(self, size: int) -> None:
         if not self._stopped and self.running:
-            self._later(size / self._bytes_per_second)
+            self._later(size / self.bytes_per_second)
 
     def _go_on(self, _: None) -> None:
         if self._stopped or self._timer is not None:

@@ -139,6 +139,11 @@ class StoreReads:
         """See L{IReplicatedLog.log_bounds}."""
         return self._commitlog.minimum, self._commitlog.end
 
+    @property
+    def log_file_sizes(self) -> list[int]:
+        """The sizes of the log's files in bytes, in their order."""
+        return [file.size for file in self._commitlog.files.files]
+
     def last_file(self) -> int:
         """See L{IReplicatedLog.last_file}."""
         return self._raw_log.last_file()

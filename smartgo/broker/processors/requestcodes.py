@@ -193,6 +193,8 @@ REQUESTS: Final = (
     RequestRow(RequestCode.GET_LOG_TAIL, broker="logend", slave=_UNKNOWN),
     RequestRow(RequestCode.GET_RETENTION, broker="queueadmin"),
     RequestRow(RequestCode.BACKUP_STORE, broker="storeadmin"),
+    RequestRow(RequestCode.GET_STORE_STATE, broker="storeadmin"),
+    RequestRow(RequestCode.SCRUB_STORE, broker="storeadmin"),
     RequestRow(RequestCode.POP_MESSAGE),
     RequestRow(RequestCode.ACK_MESSAGE),
     RequestRow(RequestCode.PEEK_MESSAGE),

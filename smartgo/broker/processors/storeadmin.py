@@ -1,5 +1,5 @@
 """
-Requests of administrators about the store as a whole: a backup of it (30003).
+Requests of administrators about the store as a whole: its state (30004), a scrub (30005), a backup (30003).
 
 Rules: docs/spec/broker#statistics.
 """
@@ -9,32 +9,52 @@ from __future__ import annotations
 from twisted.logger import Logger
 from zope.interface import implementer
 
+from smartgo.broker.figures.storestate import state_of
 from smartgo.broker.interfaces import IBroker
 from smartgo.broker.processors.requestcodes import answered_by
 from smartgo.remoting.interfaces import Answer, IPeer, IRequestProcessor
 from smartgo.remoting.processor import Processor
 from smartgo.schema.bodies import BackupReport
+from smartgo.schema.codes import RequestCode
 from smartgo.schema.command import Command
-from smartgo.schema.headers.admin import BackupStoreRequest
+from smartgo.schema.headers.admin import BackupStoreRequest, ScrubStoreRequest
 
 
 @implementer(IRequestProcessor)
 class StoreAdmin(Processor):
-    """Begin backups of the store, and tell how the last one went."""
+    """Tell the state of the store, and begin backups and scrubs of it."""
 
     codes = answered_by("storeadmin")
 
     _log = Logger()
 
     def __init__(self, broker: IBroker) -> None:
+        self._broker = broker
         self._store = broker.store
 
     def process(self, peer: IPeer, request: Command) -> Answer:
         """
-        Answer at once: a backup goes on afterwards.
+        Answer at once: a backup or a scrub goes on afterwards.
 
         @raise RequestRefused: the backup cannot begin.
         """
+        if request.code == RequestCode.SCRUB_STORE:
+            self._scrub(peer, request.read(ScrubStoreRequest).running)
+        if request.code != RequestCode.BACKUP_STORE:
+            return request.answer(body=state_of(self._broker).encode())
+        return self._backup(peer, request)
+
+    def _scrub(self, peer: IPeer, running: bool) -> None:
+        """Begin a scrub if none runs, or end the one that runs."""
+        scrub = self._store.scrub
+        if running != scrub.running:
+            self._log.info("{peer} asked for a scrub to {what}", peer=peer.address, what="begin" if running else "end")
+            if running:
+                scrub.start()
+            else:
+                scrub.stop()
+
+    def _backup(self, peer: IPeer, request: Command) -> Answer:
         name = request.read(BackupStoreRequest).name
         backup = self._store.backup
         if name:

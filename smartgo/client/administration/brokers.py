@@ -14,10 +14,23 @@ from smartgo.client.administration.asking import Asking, body_of, deferred
 from smartgo.client.client import header_of
 from smartgo.config.properties import parse, render
 from smartgo.errors import CallFailed, PeerRefused, SettingError
-from smartgo.schema.bodies import BackupReport, BrokerStatsData, ClusterInfo, ConsumeStatsList, KVTable, RetentionReport
+from smartgo.schema.bodies import (
+    BackupReport,
+    BrokerStatsData,
+    ClusterInfo,
+    ConsumeStatsList,
+    KVTable,
+    RetentionReport,
+    StoreState,
+)
 from smartgo.schema.codes import RequestCode, ResponseCode
 from smartgo.schema.command import Command
-from smartgo.schema.headers.admin import BackupStoreRequest, BrokerConsumeStatsRequest, BrokerStatsRequest
+from smartgo.schema.headers.admin import (
+    BackupStoreRequest,
+    BrokerConsumeStatsRequest,
+    BrokerStatsRequest,
+    ScrubStoreRequest,
+)
 from smartgo.schema.headers.registry import (
     AddWritePermRequest,
     AddWritePermResponse,
@@ -192,6 +205,26 @@ class Brokers:
         header = BackupStoreRequest(name=name)
         answer = await self._asking.broker(await self._address(broker), RequestCode.BACKUP_STORE, header)
         return body_of(BackupReport, answer)
+
+    @deferred
+    async def store_state(self, broker: str) -> StoreState:
+        """
+        Return the state of a broker's store: its log and disk, retention, damage, scrub and timed messages.
+
+        @raise PeerRefused: through the Deferred: it is a broker of RocketMQ, which does not say (3).
+        """
+        return body_of(StoreState, await self._asking.broker(await self._address(broker), RequestCode.GET_STORE_STATE))
+
+    @deferred
+    async def scrub(self, broker: str, running: bool) -> StoreState:
+        """
+        Begin a scrub of a broker's log if none runs, or end the one that runs; return the state of its store.
+
+        @raise PeerRefused: as L{store_state}.
+        """
+        header = ScrubStoreRequest(running=running)
+        answer = await self._asking.broker(await self._address(broker), RequestCode.SCRUB_STORE, header)
+        return body_of(StoreState, answer)
 
     # -- in and out of use -----------------------------------------------------------------------------------
 

@@ -39,6 +39,7 @@ from smartgo.ops.resources.searchexport import FoundApi
 from smartgo.ops.resources.send import Outbox, SendApi
 from smartgo.ops.resources.settings import SettingsApi
 from smartgo.ops.resources.status import MetricsApi, StatusApi
+from smartgo.ops.resources.stores import StoresApi
 from smartgo.ops.resources.tail import TailApi
 from smartgo.ops.resources.topicroutes import TopicRoutesApi
 from smartgo.ops.resources.topics import TopicsApi
@@ -101,6 +102,7 @@ def all_resources(parts: ResourceParts) -> list[object]:
         TokensApi(security.tokens),
         AuditApi(security.audit),
         ClusterApi(env.clock, cluster.client, view),
+        StoresApi(view),
         BackupsApi(view),
         ClientsApi(view, node),
         KvApi(view),

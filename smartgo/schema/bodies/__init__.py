@@ -59,6 +59,7 @@ from smartgo.schema.bodies.routes import (
     TopicRouteData,
 )
 from smartgo.schema.bodies.shape import Body, MessageQueue
+from smartgo.schema.bodies.storestate import DamagedRange, ScrubProgress, StoreState, TimerProgress
 from smartgo.schema.bodies.topics import (
     ConsumerOffsetTable,
     DataVersion,
@@ -97,6 +98,7 @@ __all__ = [
     "ConsumerRunningInfo",
     "ConsumerStatusBody",
     "CorrectionOffsets",
+    "DamagedRange",
     "DataVersion",
     "DelayOffsetTable",
     "ExpiringFile",
@@ -120,12 +122,15 @@ __all__ = [
     "RegisteredTopics",
     "ResetOffsetBody",
     "RetentionReport",
+    "ScrubProgress",
     "StatsItem",
+    "StoreState",
     "SubscriptionData",
     "SubscriptionGroupConfig",
     "SubscriptionGroupList",
     "SubscriptionGroupWrapper",
     "SubscriptionOfGroup",
+    "TimerProgress",
     "TopicConfig",
     "TopicConfigList",
     "TopicConfigSerializeWrapper",

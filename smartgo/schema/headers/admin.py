@@ -1,5 +1,5 @@
 """
-Headers about a broker as a whole: 26, 315, 317, 30003.
+Headers about a broker as a whole: 26, 315, 317, 30003, 30005.
 
 Source: C{GetBrokerConfigResponseHeader}, C{ViewBrokerStatsDataRequestHeader}, C{GetConsumeStatsInBrokerHeader}, 4.9.8.
 """
@@ -42,3 +42,13 @@ class BackupStoreRequest(Header, gc=False):
     """
 
     name: str = ""
+
+
+class ScrubStoreRequest(Header, gc=False):
+    """
+    30005: begin or end a scrub of the log.
+
+    @ivar running: true begins one if none runs; false ends the one that runs.
+    """
+
+    running: bool

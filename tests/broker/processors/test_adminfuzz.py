@@ -37,6 +37,7 @@ READING: Final = {
     RequestCode.QUERY_SUBSCRIPTION_BY_CONSUMER: ("group", "topic"),
     RequestCode.GET_RETENTION: (),
     RequestCode.BACKUP_STORE: ("name",),
+    RequestCode.GET_STORE_STATE: (),
     RequestCode.GET_TOPIC_CONFIG: ("topic",),
     RequestCode.GET_SUBSCRIPTIONGROUP_CONFIG: ("group",),
 }
@@ -59,6 +60,7 @@ CHANGING: Final = {
     RequestCode.CLEAN_UNUSED_TOPIC: (),
     RequestCode.DELETE_EXPIRED_COMMITLOG: (),
     RequestCode.TRIGGER_DELETE_FILES: (),
+    RequestCode.SCRUB_STORE: ("running",),
 }  # fmt: skip
 """What changes something."""
 

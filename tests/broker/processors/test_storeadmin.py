@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from twisted.trial.unittest import SynchronousTestCase
 
-from smartgo.schema.bodies import BackupReport
+from smartgo.schema.bodies import BackupReport, StoreState
 from smartgo.schema.codes import RequestCode
 from smartgo.schema.command import Command
 from tests.broker.fakecluster import Cluster
@@ -36,3 +36,53 @@ class StoreAdminTests(SynchronousTestCase):
         answer = self.ask(name="../../etc")
         self.assertEqual(answer.code, 1)
         self.assertIn("letters, digits", answer.remark or "")
+
+    def state(self, code: RequestCode = RequestCode.GET_STORE_STATE, **fields: str) -> StoreState:
+        """30004 or 30005."""
+        answer = self.cluster.ask(Command.request(code, fields=fields))
+        self.assertEqual(answer.code, 0, answer.remark)
+        return StoreState.decode(answer.body)
+
+    def test_state(self) -> None:
+        """30004 tells the log's bounds and files, the disk with its thresholds, damage and the scrub."""
+        self.cluster.send("T", b"body")
+        self.state()  # which has the time of the oldest message looked up
+        self.cluster.pump(1.0)
+        state = self.state()
+        self.assertEqual((state.begin, state.log_files), (0, 1))
+        self.assertEqual((state.end, state.flushed), (self.cluster.broker.store.log_bounds()[1], state.end))
+        self.assertEqual(state.log_size, self.cluster.broker.store.log_file_sizes[0])
+        self.assertLessEqual(state.earliest, self.cluster.env.clock.wall_ms())
+        self.assertGreater(state.earliest, 0)
+        self.assertEqual((state.retention, state.reserved, state.hours), (True, 72 * 3600.0, [4]))
+        self.assertEqual((state.used_ratio, state.forcible_ratio, state.full_ratio), (0.75, 0.85, 0.9))
+        self.assertGreater(state.disk_total, state.disk_free)
+        self.assertEqual((state.regions, state.newest, state.repaired, state.last_removed), (0, [], 0, 0))
+        self.assertEqual((state.scrub.running, state.scrub.last_ended), (False, 0))
+        self.assertGreater(state.scrub.rate, 0)
+        self.assertEqual((state.timers is not None and state.timers.waiting, state.refusal), (0, ""))
+
+    def test_scrub(self) -> None:
+        """30005 begins a scrub, which tells its result when it has ended; ending one that does not run is nothing."""
+        self.cluster.send("T", b"body")
+        self.cluster.pump(1.0)
+        self.assertTrue(self.state(RequestCode.SCRUB_STORE, running="true").scrub.running)
+        self.cluster.pump(30.0, 1.0)
+        scrub = self.state(RequestCode.SCRUB_STORE, running="false").scrub
+        self.assertEqual((scrub.running, scrub.last_records, scrub.last_damaged), (False, 1, 0))
+        self.assertEqual(scrub.last_bytes, self.state().end)
+        self.assertGreater(scrub.next, scrub.last_ended)
+
+    def test_timers(self) -> None:
+        """30004 tells how many timed messages wait, and when the next one is due."""
+        due = self.cluster.env.clock.wall_ms() + 60_000
+        self.cluster.send("T", b"body", properties={"TIMER_DELIVER_MS": str(due)})
+        self.cluster.pump(1.0)
+        timers = self.state().timers
+        assert timers is not None
+        self.assertEqual((timers.ready, timers.waiting, timers.next), (True, 1, due))
+        self.assertEqual((timers.delivered, timers.max_delay), (0, 40 * 24 * 3600))
+        self.cluster.pump(61.0, 1.0)
+        timers = self.state().timers
+        assert timers is not None
+        self.assertEqual((timers.waiting, timers.next, timers.delivered), (0, 0, 1))

@@ -62,6 +62,7 @@ VIEWS: Final = {
     "/brokers/{name}": ("row", f"/brokers/{SICK}"),
     "/brokers/{name}/config": ("error", f"/brokers/{SICK}/config"),
     "/brokers/{name}/retention": ("error", f"/brokers/{SICK}/retention"),
+    "/brokers/{name}/store": ("error", f"/brokers/{SICK}/store"),
     "/brokers/{name}/backup": ("error", f"/brokers/{SICK}/backup"),
     "/definitions": ("error", "/definitions"),
     # What clients are asked for.
