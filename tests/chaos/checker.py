@@ -8,90 +8,29 @@ happen, or the final read is incomplete, has no verdict: C{unknown} is never tak
 
 from __future__ import annotations
 
-from collections import Counter, defaultdict
+from collections import defaultdict
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, field
-from enum import Enum
 from typing import Final as Constant
-from typing import TypeAlias
 
+from tests.chaos.consumption import out_of_order, undelivered
+from tests.chaos.excuses import excuse
 from tests.chaos.history import (
+    TURNS,
     Commit,
     Event,
     Final,
     History,
     Invoke,
     Ok,
+    Place,
     Plan,
     Read,
+    broker_of,
 )
+from tests.chaos.judgement import Anomaly, Judgement, Kind
 
 DELAY_TICK: Constant = 0.1
 """Seconds that a delayed message may be early by (reliability D10)."""
-
-TURNS: Constant = (1, 2)
-
-AdvertisedAddress: TypeAlias = tuple[str, int]  # queue, offset
-
-
-class Kind(Enum):
-    """The kinds of broken promises."""
-
-    LOST = "lost"
-    PHANTOM = "phantom"
-    CORRUPT_BODY = "corrupt-body"
-    DUPLICATE = "duplicate"
-    INCONSISTENT_OFFSET = "inconsistent-offset"
-    MOVED = "moved"
-    HOLE = "hole"
-    NONMONOTONIC_READ = "nonmonotonic-read"
-    ORDER = "order"
-    STALE_COMMIT = "stale-commit"
-    EARLY_DELAY = "early-delay"
-    ABORTED_VISIBLE = "aborted-visible"
-    REPLICA_DIFFERS = "replica-differs"
-
-
-class Verdict(Enum):
-    """Of a whole run."""
-
-    VALID = "valid"
-    INVALID = "invalid"
-    UNKNOWN = "unknown"
-
-
-@dataclass(frozen=True)
-class Anomaly:
-    """One broken promise; the text names messages and places."""
-
-    kind: Kind
-    text: str
-
-
-@dataclass
-class Judgement:
-    """
-    The judgement of a run.
-
-    @ivar unknown: why there is no verdict; empty where there is one.
-    @ivar counts: sends by outcome, messages read, copies that retries explain, deliveries that came again.
-    """
-
-    anomalies: list[Anomaly] = field(default_factory=list)
-    unknown: list[str] = field(default_factory=list)
-    counts: Counter[str] = field(default_factory=Counter)
-
-    @property
-    def verdict(self) -> Verdict:
-        """Invalid if anything was found; unknown if not everything was looked at; else valid."""
-        if self.anomalies:
-            return Verdict.INVALID
-        return Verdict.UNKNOWN if self.unknown else Verdict.VALID
-
-    @property
-    def kinds(self) -> Counter[Kind]:
-        """The number of anomalies of each kind."""
-        return Counter(anomaly.kind for anomaly in self.anomalies)
 
 
 def check(history: Iterable[Event]) -> Judgement:
@@ -102,6 +41,8 @@ def check(history: Iterable[Event]) -> Judgement:
     judgement.counts["read"] = len(run.reads)
     judgement.counts["read at the end"] = sum(map(len, run.finals.values()))
     judgement.unknown.extend(_unknown(run))
+    excuses, anomalies = excuse(run, judgement)
+    judgement.anomalies.extend(anomalies)
     for found in (
         _lost(run, judgement),
         _foreign(run),
@@ -114,6 +55,10 @@ def check(history: Iterable[Event]) -> Judgement:
         _early(run),
         _aborted(run),
         _replicas(run),
+        _batches(run),
+        undelivered(run, excuses),
+        out_of_order(run, excuses),
+        (Anomaly(Kind.NOT_LIVE, stuck.text) for stuck in run.stuck),
     ):
         judgement.anomalies.extend(found)
     return judgement
@@ -149,7 +94,7 @@ def _lost(run: History, judgement: Judgement) -> Iterator[Anomaly]:
     how many acknowledged after the first are there all the same. A torn tail has no survivors.
     """
     for plan in run.plans:
-        where: dict[str, set[AdvertisedAddress]] = defaultdict(set)
+        where: dict[str, set[Place]] = defaultdict(set)
         for queue in plan.queues:
             for turn in TURNS:
                 for final in run.finals[plan.replica, turn, queue]:
@@ -213,9 +158,13 @@ def _foreign(run: History) -> Iterator[Anomaly]:
 
 
 def _duplicates(run: History, judgement: Judgement) -> Iterator[Anomaly]:
-    """Look for more copies of a message than requests can have been made of it."""
+    """
+    Look for more copies of a message than requests can have been made of it.
+
+    A delayed message may be delivered once more after each crash (reliability D10).
+    """
     for plan in run.plans:
-        places: dict[str, set[AdvertisedAddress]] = defaultdict(set)
+        places: dict[str, set[Place]] = defaultdict(set)
         for queue in plan.queues:
             for final in run.finals[plan.replica, TURNS[0], queue]:
                 places[final.value].add((queue, final.offset))
@@ -223,16 +172,26 @@ def _duplicates(run: History, judgement: Judgement) -> Iterator[Anomaly]:
             if len(copies) == 1 or value not in run.invoked:
                 continue
             judgement.counts[f"copies at {plan.replica}"] += len(copies) - 1
-            attempts = run.invoked[value].attempts
+            attempts = run.invoked[value].attempts * (1 + _crashes(run, value))
             if len(copies) > attempts:
                 at = ", ".join(f"{queue} {offset}" for queue, offset in sorted(copies))
                 said = f"{value} is at {at} of {plan.replica}, but was requested at most {attempts} times"
                 yield Anomaly(Kind.DUPLICATE, said)
 
 
+def _crashes(run: History, value: str) -> int:
+    """Return how many crashes may have had a delayed message delivered again; 0 for one that is not delayed."""
+    invoked = run.invoked[value]
+    if not invoked.delay:
+        return 0
+    ok = run.acked.get(value)
+    broker = "" if ok is None else ok.broker or broker_of(ok.queue)
+    return sum(crash.t >= invoked.t and crash.broker in (broker, broker or crash.broker) for crash in run.crashes)
+
+
 def _places(run: History) -> Iterator[Anomaly]:
     """Look for places that were claimed by two messages: in an acknowledgement, to a consumer or in the end."""
-    claims: dict[AdvertisedAddress, dict[str, str]] = defaultdict(dict)
+    claims: dict[Place, dict[str, str]] = defaultdict(dict)
     for ok in run.acked.values():
         if ok.queue:
             claims[ok.queue, ok.offset].setdefault(ok.value, "acknowledged")
@@ -335,9 +294,13 @@ def _stale(run: History) -> Iterator[Anomaly]:
 
 
 def _early(run: History) -> Iterator[Anomaly]:
+    """Look for delayed messages that came early; where a wall clock was set forward they may, by as much."""
     for read in run.reads:
         invoked = run.invoked.get(read.value)
-        if invoked is not None and invoked.delay and read.t < invoked.t + invoked.delay - DELAY_TICK:
+        if invoked is None or not invoked.delay or read.t >= invoked.t + invoked.delay - DELAY_TICK:
+            continue
+        forward = sum(max(jump.by, 0) for jump in run.jumps if invoked.t <= jump.t <= read.t)
+        if read.t < invoked.t + invoked.delay - DELAY_TICK - forward:
             yield Anomaly(
                 Kind.EARLY_DELAY,
                 f"{read.value} came {read.t - invoked.t:.3f} s after it was sent, not {invoked.delay:g} s",
@@ -382,3 +345,33 @@ def _replicas(run: History) -> Iterator[Anomaly]:
             compared = f"{logs.begin} to {logs.end} were compared"
             said = f"the logs of {logs.one} and {logs.other} differ at {logs.differs}; {compared}"
             yield Anomaly(Kind.REPLICA_DIFFERS, said)
+
+
+def _batches(run: History) -> Iterator[Anomaly]:
+    """Look for batches of which a part is there, or whose messages do not lie side by side (reliability D12)."""
+    batches: dict[str, dict[str, int]] = defaultdict(dict)
+    for invoked in run.invoked.values():
+        if invoked.batch:
+            batches[invoked.batch][invoked.value] = invoked.part
+    if not batches:
+        return
+    for plan in run.plans:
+        if any((plan.replica, TURNS[0], queue) not in run.bounds for queue in plan.queues):
+            continue
+        starts: dict[str, set[Place]] = defaultdict(set)  # where the batch of each value would begin
+        for queue in plan.queues:
+            if not run.bounds[plan.replica, TURNS[0], queue].whole:
+                continue
+            for final in run.finals[plan.replica, TURNS[0], queue]:
+                sent = run.invoked.get(final.value)
+                if sent is not None and sent.batch:
+                    starts[final.value].add((queue, final.offset - sent.part))
+        for batch, values in batches.items():
+            for queue, start in sorted(set().union(*(starts[value] for value in values))):
+                absent = [value for value in values if (queue, start) not in starts[value]]
+                if absent:
+                    yield Anomaly(
+                        Kind.HALF_BATCH,
+                        f"batch {batch}, at {queue} from {start} of {plan.replica}, lacks {', '.join(absent)}"
+                        f" of {len(values)}",
+                    )

@@ -2,7 +2,7 @@
 The events of a run: written as JSON lines while it runs, and judged afterwards.
 
 An operation that may or may not have had an effect is an L{Invoke} and at most one of L{Ok}, L{Fail} and L{Info}. A
-queue is named by one text, such as C{Orders@broker-a:3}, which nothing here takes apart. Moments are seconds since the
+queue is named by one text, C{topic@broker:number}, such as C{Orders@broker-a:3}. Moments are seconds since the
 run began, taken from one monotonic clock of the machine, so that all processes of a run share it.
 """
 
@@ -12,6 +12,7 @@ import threading
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Iterator
 from typing import IO, TypeAlias, Union
+from typing import Final as Constant
 
 import msgspec
 
@@ -37,6 +38,9 @@ class Invoke(_Event, frozen=True, kw_only=True):
     @ivar attempts: how many requests the client may make of it; each of them may be stored.
     @ivar delay: seconds before which it must not be delivered.
     @ivar half: it is to be seen only when committed.
+    @ivar batch: names the batch that it is sent in; empty for none.
+    @ivar part: its place in that batch, from 0.
+    @ivar wait: it is to be answered only when it is as durable as the broker's settings ask.
     """
 
     value: str
@@ -44,6 +48,9 @@ class Invoke(_Event, frozen=True, kw_only=True):
     attempts: int = 1
     delay: float = 0.0
     half: bool = False
+    batch: str = ""
+    part: int = 0
+    wait: bool = True
 
 
 class Ok(_Event, frozen=True, kw_only=True):
@@ -52,12 +59,14 @@ class Ok(_Event, frozen=True, kw_only=True):
 
     @ivar code: 0, or 10, 11, 12: stored more weakly than asked for.
     @ivar queue: where; the empty text where the place is not told (delayed and half messages).
+    @ivar broker: who answered, where the place is not told.
     """
 
     value: str
     code: int = 0
     queue: str = ""
     offset: int = -1
+    broker: str = ""
 
 
 class Fail(_Event, frozen=True, kw_only=True):
@@ -87,6 +96,8 @@ class Read(_Event, frozen=True, kw_only=True):
 
     @ivar value: as the body says; empty where the body says nothing that could be a value.
     @ivar session: what reads on from offset to offset; a new one may begin anywhere. Empty: it may come again.
+    @ivar group: the group of a push consumer, which a L{Group} announces; empty for none.
+    @ivar failed: the consumer refuses it, so that it must come again.
     """
 
     queue: str
@@ -94,6 +105,20 @@ class Read(_Event, frozen=True, kw_only=True):
     value: str
     digest: int = 0
     session: str = ""
+    group: str = ""
+    failed: bool = False
+
+
+class Group(_Event, frozen=True, kw_only=True):
+    """
+    A group of push consumers that is to get every message of some topics.
+
+    @ivar orderly: each queue in its order, none before the one in front of it was consumed.
+    """
+
+    group: str
+    topics: list[str]
+    orderly: bool = False
 
 
 class Commit(_Event, frozen=True, kw_only=True):
@@ -176,6 +201,53 @@ class Fault(_Event, frozen=True, kw_only=True):
     count: int = 0
 
 
+class Crash(_Event, frozen=True, kw_only=True):
+    """
+    The master of a broker died; no clean stop is one.
+
+    @ivar broker: its name, as queues have it behind C{@}.
+    @ivar window: seconds; what was acknowledged so long before the crash, or later, may be gone: its power failed, or
+        its disk lost pages of a flush that failed. 0: what was appended is kept, as when a process is killed.
+    @ivar flushes: the broker flushes before it acknowledges, and before it delivers: of what was acknowledged with code
+        0 only sends that did not wait may be gone.
+    """
+
+    broker: str
+    window: float = 0.0
+    flushes: bool = False
+    cause: str = "killed"
+
+
+class Dropped(_Event, frozen=True, kw_only=True):
+    """
+    A topic was deleted; it does not come back.
+
+    @ivar begun: when the deletion was asked for, in seconds since the run began.
+    @ivar certain: all brokers have answered that it is done, and none of them can have lost it.
+    """
+
+    topic: str
+    begun: float
+    certain: bool = True
+
+
+class Jump(_Event, frozen=True, kw_only=True):
+    """
+    The wall clock of a machine was set.
+
+    @ivar by: seconds, below 0 for back.
+    """
+
+    target: str
+    by: float
+
+
+class Stuck(_Event, frozen=True, kw_only=True):
+    """Something that must go on when all faults are over did not, within the time that it has (reliability T3)."""
+
+    text: str
+
+
 class Note(_Event, frozen=True, kw_only=True):
     """Something that a reader of the report wants to know; C{missing} where it leaves the run without a verdict."""
 
@@ -183,10 +255,28 @@ class Note(_Event, frozen=True, kw_only=True):
     missing: bool = False
 
 
-Event: TypeAlias = Union[Invoke, Ok, Fail, Info, Decided, Read, Commit, Stored, Plan, Bounds, Final, Logs, Fault, Note]  # noqa: UP007  msgspec wants the union as a value
+Event: TypeAlias = Union[  # noqa: UP007  msgspec wants the union as a value
+    Invoke, Ok, Fail, Info, Decided, Read, Group, Commit, Stored, Plan, Bounds, Final, Logs, Fault, Crash, Dropped,
+    Jump, Stuck, Note,
+]  # fmt: skip
+
+TURNS: Constant = (1, 2)
+"""The two turns of a final read."""
+
+Place: TypeAlias = tuple[str, int]  # queue, offset
 
 _decoder: msgspec.json.Decoder[Event] = msgspec.json.Decoder(Event)
 _encoder = msgspec.json.Encoder()
+
+
+def topic_of(queue: str) -> str:
+    """Return the topic in the name of a queue."""
+    return queue.partition("@")[0]
+
+
+def broker_of(queue: str) -> str:
+    """Return the broker in the name of a queue."""
+    return queue.partition("@")[2].rpartition(":")[0]
 
 
 def encode(event: Event) -> bytes:
@@ -230,6 +320,11 @@ class History:
         self.finals: dict[tuple[str, int, str], list[Final]] = defaultdict(list)
         self.logs: list[Logs] = []
         self.faults: list[Fault] = []
+        self.groups: list[Group] = []
+        self.crashes: list[Crash] = []
+        self.dropped: list[Dropped] = []
+        self.jumps: list[Jump] = []
+        self.stuck: list[Stuck] = []
         self.missing: list[str] = []
         for event in sorted(events, key=lambda event: event.t):
             self._add(event)
@@ -261,6 +356,16 @@ class History:
                 self.logs.append(event)
             case Fault():
                 self.faults.append(event)
+            case Group():
+                self.groups.append(event)
+            case Crash():
+                self.crashes.append(event)
+            case Dropped():
+                self.dropped.append(event)
+            case Jump():
+                self.jumps.append(event)
+            case Stuck():
+                self.stuck.append(event)
             case Note(missing=True):
                 self.missing.append(event.text)
 

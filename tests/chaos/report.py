@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping
 
-from tests.chaos.checker import Judgement
 from tests.chaos.figures import effects
 from tests.chaos.history import Event, Fail, Fault, Info, Invoke, Note, Ok, Read
+from tests.chaos.judgement import Judgement
 
 _SHOWN = 20  # anomalies of a kind
 _COLUMNS = ("invoke", "ok", "weak", "fail", "info", "read")

@@ -20,8 +20,9 @@ from pathlib import Path
 
 import msgspec
 
-from tests.chaos.checker import Judgement, Verdict, check
+from tests.chaos.checker import check
 from tests.chaos.history import Fault, Info, Invoke, Logs, Ok, Recorder, decode
+from tests.chaos.judgement import Judgement, Verdict
 from tests.chaos.nemesis import Fault as Nemesis
 from tests.chaos.network import Host, Network
 from tests.chaos.report import report

@@ -9,24 +9,31 @@ from typing import TypeAlias, TypeVar
 from msgspec.structs import replace
 from twisted.trial.unittest import SynchronousTestCase
 
-from tests.chaos.checker import TURNS, Judgement, Kind, Verdict, check
+from tests.chaos.checker import check
 from tests.chaos.history import (
+    TURNS,
     Bounds,
     Commit,
+    Crash,
     Decided,
+    Dropped,
     Event,
     Fail,
     Fault,
     Final,
+    Group,
     Info,
     Invoke,
+    Jump,
     Logs,
     Note,
     Ok,
     Plan,
     Read,
     Stored,
+    Stuck,
 )
+from tests.chaos.judgement import Judgement, Kind, Verdict
 
 Mutation: TypeAlias = Callable[[Random, list[Event]], list[Event]]
 E = TypeVar("E", bound=Event)
@@ -62,8 +69,8 @@ def read_finally(
     return events
 
 
-class KindTests(SynchronousTestCase):
-    """One history for each kind of anomaly, and its neighbours that are none."""
+class KindCase(SynchronousTestCase):
+    """Tests of hand-made histories."""
 
     def judge(self, *parts: list[Event]) -> Judgement:
         """Check the events of all parts together."""
@@ -78,6 +85,10 @@ class KindTests(SynchronousTestCase):
         """Fail unless nothing was found and everything was looked at."""
         self.assertEqual((judgement.anomalies, judgement.unknown), ([], []))
         self.assertIs(judgement.verdict, Verdict.VALID)
+
+
+class KindTests(KindCase):
+    """One history for each kind of anomaly, and its neighbours that are none."""
 
     def test_valid(self) -> None:
         """What was acknowledged is there, in its place, once: valid."""
@@ -258,6 +269,205 @@ class KindTests(SynchronousTestCase):
         self.assert_found(differing, Kind.REPLICA_DIFFERS, Kind.INCONSISTENT_OFFSET)
 
 
+class CrashTests(KindCase):
+    """What a crash may take, and what it may not."""
+
+    def setUp(self) -> None:
+        """Three messages are acknowledged, one after another, and the power fails at 4."""
+        self.three = [*sent("a", 0, 1), *sent("b", 1, 2), *sent("c", 2, 3)]
+        self.power = Crash(t=4, broker="broker-a", window=1.0, cause="power")
+
+    def test_lost_with_the_power(self) -> None:
+        """What was acknowledged within the window before may be gone, whatever takes its place; it is counted."""
+        judgement = self.judge(self.three, [self.power], read_finally(["a", "b"]))
+        self.assert_valid(judgement)
+        self.assertEqual(judgement.counts["lost with the power of broker-a"], 1)
+        self.assert_valid(self.judge(self.three, [self.power], read_finally(["a", "b", "c"])))
+        self.assert_valid(self.judge(self.three, [self.power], sent("d", 2, 6), read_finally(["a", "b", "d"])))
+        read: list[Event] = [Read(t=3.6, who="c0", queue=QUEUE, offset=2, value="c", digest=crc("c"))]
+        self.assert_valid(self.judge(self.three, read, [self.power], sent("d", 2, 6), read_finally(["a", "b", "d"])))
+
+    def test_before_the_window(self) -> None:
+        """What was acknowledged before the window is required."""
+        self.assert_found(self.judge(self.three, [self.power], read_finally(["a"])), Kind.LOST)
+        early = replace(self.power, t=4.6)
+        self.assert_found(self.judge(self.three, [early], read_finally(["a", "b"])), Kind.LOST)
+
+    def test_after_the_crash(self) -> None:
+        """What was sent after the crash is required."""
+        self.assert_found(self.judge(self.three, [self.power], sent("d", 2, 5), read_finally(["a", "b"])), Kind.LOST)
+
+    def test_killed(self) -> None:
+        """A process that is killed loses nothing."""
+        killed = Crash(t=4, broker="broker-a")
+        self.assert_found(self.judge(self.three, [killed], read_finally(["a", "b"])), Kind.LOST)
+
+    def test_another_broker(self) -> None:
+        """The crash of another broker excuses nothing."""
+        other = replace(self.power, broker="broker-b")
+        self.assert_found(self.judge(self.three, [other], read_finally(["a", "b"])), Kind.LOST)
+
+    def test_flushed(self) -> None:
+        """A broker that flushes before it acknowledges may lose weaker answers and sends that did not wait alone."""
+        power = replace(self.power, flushes=True, window=60.0)
+        self.assert_found(self.judge(self.three, [power], read_finally(["a", "b"])), Kind.LOST)
+        two, late = [*sent("a", 0, 1), *sent("b", 1, 2), power], sent("d", 2, 6)
+        begun, ok = sent("c", 2, 3)
+        assert isinstance(begun, Invoke)
+        hasty: list[Event] = [replace(begun, wait=False), ok]
+        weak = sent("c", 2, 3, code=10)
+        self.assert_valid(self.judge(two, hasty, late, read_finally(["a", "b", "d"])))
+        self.assert_valid(self.judge(two, weak, late, read_finally(["a", "b", "d"])))
+
+    def test_no_suffix(self) -> None:
+        """Nothing that lies behind a lost message, in its queue or by its time, may survive."""
+        power = replace(self.power, window=3.0)
+        self.assert_valid(self.judge(self.three, [power], read_finally(["a"])))
+        absent = [e for e in read_finally(["a", "b", "c"]) if not (isinstance(e, Final) and e.value == "b")]
+        self.assert_found(self.judge(self.three, [power], absent), Kind.LOST, Kind.HOLE)
+        elsewhere = sent("d", 0, 3.1, queue=OTHER)
+        both = [*read_finally(["a"]), *read_finally(["d"], queue=OTHER)]
+        self.assert_found(self.judge(self.three, [power], elsewhere, both), Kind.LOST)
+
+    def test_delayed(self) -> None:
+        """A delayed message, whose place is not told, may be lost with its broker's power, and with no other's."""
+        delayed: list[Event] = [
+            Invoke(t=3, who="p1", value="x", digest=crc("x"), delay=5),
+            Ok(t=3.5, who="p1", value="x", broker="broker-a"),
+        ]
+        whole = read_finally(["a", "b", "c"])
+        self.assert_valid(self.judge(self.three, delayed, [self.power], whole))
+        other = replace(self.power, broker="broker-b")
+        self.assert_found(self.judge(self.three, delayed, [other], whole), Kind.LOST)
+
+    def test_delivered_again(self) -> None:
+        """A delayed message may be there once more for each crash of its broker, a plain one may not."""
+        delayed: list[Event] = [
+            Invoke(t=3, who="p1", value="x", digest=crc("x"), delay=5),
+            Ok(t=3.5, who="p1", value="x", broker="broker-a"),
+        ]
+        killed = Crash(t=4, broker="broker-a")
+        twice = read_finally(["a", "b", "c", "x", "x"])
+        self.assert_valid(self.judge(self.three, delayed, [killed], twice))
+        self.assert_found(self.judge(self.three, delayed, twice), Kind.DUPLICATE)
+        self.assert_found(self.judge(self.three, delayed, [replace(killed, broker="broker-b")], twice), Kind.DUPLICATE)
+        self.assert_found(self.judge(self.three, [killed], read_finally(["a", "b", "c", "c"])), Kind.DUPLICATE)
+
+
+class DeletedTopicTests(KindCase):
+    """Topics that are deleted while a run goes on."""
+
+    def test_deleted(self) -> None:
+        """What was in a deleted topic is not required; what was there before it was deleted must be gone."""
+        queue = "Brief@broker-a:0"
+        brief = [*sent("x", 0, 1, queue), *sent("a", 0, 1)]
+        dropped: Event = Dropped(t=3, topic="Brief", begun=2)
+        whole = read_finally(["a"])
+        self.assert_found(self.judge(brief, whole, read_finally([], queue=queue)), Kind.LOST)
+        self.assert_valid(self.judge(brief, [dropped], whole, read_finally([], queue=queue)))
+        self.assert_found(self.judge(brief, [dropped], whole, read_finally(["x"], queue=queue)), Kind.PHANTOM)
+        doubtful: Event = Dropped(t=3, topic="Brief", begun=2, certain=False)
+        self.assert_valid(self.judge(brief, [doubtful], whole, read_finally(["x"], queue=queue)))
+
+
+class GroupTests(KindCase):
+    """What groups of push consumers are promised."""
+
+    def setUp(self) -> None:
+        """Two messages are sent and there in the end; a group is to get them."""
+        self.whole = [*sent("a", 0, 1), *sent("b", 1, 2), *read_finally(["a", "b"])]
+        self.group = Group(group="g", topics=["Orders"])
+        self.reads = [self.read("a", 0, 3), self.read("b", 1, 4)]
+
+    def read(self, value: str, offset: int, t: float, failed: bool = False, queue: str = QUEUE) -> Read:
+        """Return the delivery of a message to the group."""
+        return Read(t=t, who="c", group="g", queue=queue, offset=offset, value=value, digest=crc(value), failed=failed)
+
+    def test_undelivered(self) -> None:
+        """A group gets every message that is in its topics in the end, wherever it was delivered from."""
+        self.assert_valid(self.judge(self.whole, [self.group], [*self.reads]))
+        self.assert_found(self.judge(self.whole, [self.group], [self.reads[0]]), Kind.UNDELIVERED)
+        retried = self.read("b", 7, 9, queue="%RETRY%g@broker-a:0")
+        self.assert_valid(self.judge(self.whole, [self.group], [self.reads[0], retried]))
+        self.assert_valid(self.judge(self.whole, [replace(self.group, topics=["Others"])], []))
+        other = [replace(read, group="h") for read in self.reads]
+        self.assert_found(self.judge(self.whole, [self.group], [*other]), Kind.UNDELIVERED)
+
+    def test_refused(self) -> None:
+        """A message that a consumer refused must come again, unless a crash may have lost that."""
+        refused = [self.reads[0], self.read("b", 1, 4, failed=True)]
+        self.assert_found(self.judge(self.whole, [self.group], [*refused]), Kind.UNDELIVERED)
+        self.assert_valid(self.judge(self.whole, [self.group], [*refused, self.read("b", 1, 5)]))
+        power = Crash(t=8, broker="broker-a", window=1.0)
+        self.assert_valid(self.judge(self.whole, [self.group], [*refused], [power]))
+
+    def test_stood_behind(self) -> None:
+        """A consumer that stood behind places that a crash gave back may miss who took them."""
+        lost = sent("x", 1, 1.2, who="p1")
+        power = Crash(t=1.8, broker="broker-a", window=1.0)
+        self.assert_valid(self.judge(self.whole, [self.group], [self.reads[0]], lost, [power]))
+
+    def test_orderly(self) -> None:
+        """An orderly group is given no message before the one in front of it was consumed."""
+        orderly = replace(self.group, orderly=True)
+        self.assert_valid(self.judge(self.whole, [orderly], [*self.reads]))
+        again = [*self.reads, self.read("a", 0, 5), self.read("b", 1, 6)]
+        self.assert_valid(self.judge(self.whole, [orderly], [*again]))
+        swapped = [self.read("b", 1, 3), self.read("a", 0, 4)]
+        self.assert_found(self.judge(self.whole, [orderly], [*swapped]), Kind.ORDER)
+        self.assert_valid(self.judge(self.whole, [self.group], [*swapped]))
+        skipped = [self.read("a", 0, 3, failed=True), self.read("b", 1, 4), self.read("a", 0, 5)]
+        self.assert_found(self.judge(self.whole, [orderly], [*skipped]), Kind.ORDER)
+
+
+class BatchTests(KindCase):
+    """Batches are stored whole, side by side, or not at all."""
+
+    def setUp(self) -> None:
+        """A batch of three is sent; its answer is unknown."""
+        self.batch: list[Event] = [
+            Invoke(t=2, who="p", value=value, digest=crc(value), batch="1", part=part, attempts=2)
+            for part, value in enumerate("xyz")
+        ]
+        self.whole = [*sent("a", 0, 1), *self.batch]
+
+    def test_whole(self) -> None:
+        """All of it, none of it, or all of it twice."""
+        for values in ("a", "axyz", "axyzxyz"):
+            self.assert_valid(self.judge(self.whole, read_finally([*values])))
+
+    def test_half(self) -> None:
+        """A part of it, or messages that do not lie side by side."""
+        for values in ("axy", "ayz", "axzy", "axyzx"):
+            self.assert_found(self.judge(self.whole, read_finally([*values])), Kind.HALF_BATCH)
+
+    def test_parted(self) -> None:
+        """Another message between those of a batch."""
+        between = sent("b", 2, 3)
+        self.assert_found(self.judge(self.whole, between, read_finally([*"axbyz"])), Kind.HALF_BATCH)
+
+
+class OtherPromisesTests(KindCase):
+    """Clocks that are set, and what must go on when all faults are over."""
+
+    def test_clock_set_forward(self) -> None:
+        """A delayed message may come as much early as a clock was set forward meanwhile."""
+        delayed: list[Event] = [
+            Invoke(t=1, who="p0", value="a", digest=crc("a"), delay=5),
+            Ok(t=1.2, who="p0", value="a"),
+            Read(t=3.0, who="c0", queue=QUEUE, offset=0, value="a", digest=crc("a")),
+            *read_finally(["a"]),
+        ]
+        self.assert_found(self.judge(delayed, [Jump(t=2, target="a", by=2.0)]), Kind.EARLY_DELAY)
+        self.assert_found(self.judge(delayed, [Jump(t=0.5, target="a", by=60.0)]), Kind.EARLY_DELAY)
+        self.assert_valid(self.judge(delayed, [Jump(t=2, target="a", by=3.0)]))
+
+    def test_stuck(self) -> None:
+        """What did not go on in time breaks a promise."""
+        stuck: list[Event] = [Stuck(t=100, text="broker-a takes no sends")]
+        self.assert_found(self.judge(sent("a", 0, 1), read_finally(["a"]), stuck), Kind.NOT_LIVE)
+
+
 class UnknownTests(SynchronousTestCase):
     """Runs without a verdict, which must never count as valid."""
 
@@ -330,10 +540,13 @@ def valid_history(random: Random) -> list[Event]:
                 queues[queue].append(value)
         else:
             events.append(Fail(t=t + 0.01, who=who, value=value))
+    events += _batch(queues[QUEUE], t + 1)
+    events.append(Group(t=1, group="g", topics=["Orders"], orderly=True))
+    t += 2
     for queue, values in queues.items():
         for offset, value in enumerate(values):
             t += 0.01
-            events.append(Read(t=t, who="c0", queue=queue, offset=offset, value=value, digest=crc(value)))
+            events.append(Read(t=t, who="c0", queue=queue, offset=offset, value=value, digest=crc(value), group="g"))
             events.append(Commit(t=t, group="g", queue=queue, offset=offset + 1))
         if values:
             events.append(Stored(t=t + 1, group="g", queue=queue, offset=random.randrange(len(values) + 1)))
@@ -341,6 +554,16 @@ def valid_history(random: Random) -> list[Event]:
             events += read_finally(values, replica, queue)
     events.append(Logs(t=999, one="master", other="slave", begin=0, end=5000))
     random.shuffle(events)
+    return events
+
+
+def _batch(values: list[str], t: float) -> list[Event]:
+    """Return the sends of a batch of three to a queue, which is acknowledged, and add it to the queue."""
+    events: list[Event] = []
+    for part, value in enumerate(["b0", "b1", "b2"]):
+        events.append(Invoke(t=t, who="pb", value=value, digest=crc(value), batch="b", part=part))
+        events.append(Ok(t=t + 0.01, who="pb", value=value, queue=QUEUE, offset=len(values)))
+        values.append(value)
     return events
 
 
@@ -403,6 +626,44 @@ def _copied(random: Random, events: list[Event]) -> list[Event]:
     return longer + copies
 
 
+def _half(random: Random, events: list[Event]) -> list[Event]:
+    """Have one message of the batch in no replica."""
+    gone = random.choice(["b0", "b1", "b2"])
+    return [event for event in events if not (isinstance(event, Final) and event.value == gone)]
+
+
+def _never_consumed(random: Random, events: list[Event]) -> list[Event]:
+    gone = _pick(random, events, Read)
+    return [event for event in events if event is not gone]
+
+
+def _consumed_early(random: Random, events: list[Event]) -> list[Event]:
+    """Have the last message of a queue consumed before all others."""
+    queue = _pick(random, [event for event in events if isinstance(event, Read) and event.offset], Read).queue
+    last = max((e for e in events if isinstance(e, Read) and e.queue == queue), key=lambda read: read.offset)
+    first = min(event.t for event in events if isinstance(event, Read))
+    return [replace(event, t=first - 0.005) if event is last else event for event in events]
+
+
+def _without_end(random: Random, events: list[Event]) -> tuple[list[Event], Ok]:
+    """Take the end of the log away, from a random acknowledged message on; nobody has read anything of it."""
+    acked = [event for event in events if isinstance(event, Ok)]
+    first = random.choice(acked)
+    ends = {}
+    for queue in (QUEUE, OTHER):
+        lost = [ok.offset for ok in acked if ok.queue == queue and ok.t >= first.t]
+        whole = next((e.end for e in events if isinstance(e, Bounds) and e.queue == queue), 0)
+        ends[queue] = min(lost, default=whole)
+    kept: list[Event] = []
+    for event in events:
+        if isinstance(event, (Read, Group, Commit, Stored)):
+            continue
+        if isinstance(event, Final) and event.offset >= ends[event.queue]:
+            continue
+        kept.append(replace(event, end=ends[event.queue]) if isinstance(event, Bounds) else event)
+    return kept, first
+
+
 class MutationTests(SynchronousTestCase):
     """Valid histories, and what becomes of them when one thing is changed."""
 
@@ -426,6 +687,9 @@ class MutationTests(SynchronousTestCase):
             (_changed(Stored, offset=10_000), Kind.STALE_COMMIT),
             (_changed(Logs, differs=77), Kind.REPLICA_DIFFERS),
             (_delayed, Kind.EARLY_DELAY),
+            (_half, Kind.HALF_BATCH),
+            (_never_consumed, Kind.UNDELIVERED),
+            (_consumed_early, Kind.ORDER),
         ]
         for mutate, kind in cases:
             for seed in range(25):
@@ -439,3 +703,17 @@ class MutationTests(SynchronousTestCase):
             random = Random(seed)
             kinds = check(_swapped(random, valid_history(random))).kinds
             self.assertLessEqual({Kind.MOVED, Kind.INCONSISTENT_OFFSET}, set(kinds), f"seed {seed}")
+
+    def test_power_cut(self) -> None:
+        """The end of a log that is gone is excused by a crash with a window that covers it, and by no shorter one."""
+        for seed in range(50):
+            random = Random(seed)
+            events, first = _without_end(random, valid_history(random))
+            at = max(event.t for event in events if isinstance(event, (Invoke, Ok))) + 1
+            for slack, verdict in ((0.001, Verdict.VALID), (-0.001, Verdict.INVALID)):
+                crash = Crash(t=at, broker="broker-a", window=at - first.t + slack, cause="power")
+                judgement = check([*events, crash])
+                if judgement.unknown:  # everything is gone, and nothing was acknowledged but that
+                    continue
+                self.assertIs(judgement.verdict, verdict, f"seed {seed}: {judgement.anomalies}")
+            self.assertIn(Kind.LOST, check([*events, Crash(t=at, broker="broker-a")]).kinds)

@@ -1,0 +1,72 @@
+"""What groups of push consumers are promised: every message, and to orderly ones in order."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterator
+
+from tests.chaos.excuses import Excuses
+from tests.chaos.history import TURNS, Final, Group, History, Read, topic_of
+from tests.chaos.judgement import Anomaly, Kind
+
+
+def undelivered(run: History, excuses: Excuses) -> Iterator[Anomaly]:
+    """
+    Look for messages that a group never consumed, although they are in its topics.
+
+    Where a crash may have lost something, one delivery is enough: what the consumer gave back may be lost since.
+    """
+    losing = any(crash.window for crash in run.crashes)
+    for group in run.groups:
+        consumed: set[str] = set()
+        refused: set[str] = set()
+        for read in run.reads:
+            if read.group == group.group:
+                (refused if read.failed and not losing else consumed).add(read.value)
+        for final in _messages(run, group):
+            if final.value in consumed or final.offset < excuses.rewound.get(final.queue, 0):
+                continue
+            what = "given to it, refused, and not given again" if final.value in refused else "never given to it"
+            yield Anomaly(Kind.UNDELIVERED, f"{group.group}: {final.value} at {final.queue} {final.offset} was {what}")
+
+
+def out_of_order(run: History, excuses: Excuses) -> Iterator[Anomaly]:
+    """Look for messages that an orderly group was given before the one in front of them was consumed."""
+    for group in run.groups:
+        if not group.orderly:
+            continue
+        queues: dict[str, list[int]] = defaultdict(list)
+        for final in _messages(run, group):
+            if final.offset >= excuses.rewound.get(final.queue, 0):
+                queues[final.queue].append(final.offset)
+        reads: dict[str, list[Read]] = defaultdict(list)
+        for read in run.reads:
+            if read.group == group.group:
+                reads[read.queue].append(read)
+        for queue, offsets in queues.items():
+            offsets.sort()
+            indexes = {offset: index for index, offset in enumerate(offsets)}
+            done = 0
+            for read in reads[queue]:
+                index = indexes.get(read.offset)
+                if index is None:
+                    continue
+                if index > done:
+                    yield Anomaly(
+                        Kind.ORDER,
+                        f"{group.group} was given {read.value} at {queue} {read.offset} after {read.t:.3f} s, before"
+                        f" offset {offsets[done]} was consumed",
+                    )
+                    done = index
+                if index == done and not read.failed:
+                    done += 1
+
+
+def _messages(run: History, group: Group) -> Iterator[Final]:
+    """Yield the messages of a group's topics, from the first replica whose queues were read."""
+    seen: set[str] = set()
+    for plan in run.plans:
+        for queue in plan.queues:
+            if queue not in seen and topic_of(queue) in group.topics:
+                seen.add(queue)
+                yield from run.finals[plan.replica, TURNS[0], queue]
