@@ -62,6 +62,7 @@ class Plan:
     @ivar tls_mode: C{enforcing} or C{permissive}.
     @ivar host: the address to listen on and to be known by.
     @ivar network: the network namespace to run in; empty for the machine's own.
+    @ivar environment: environment variables of the process, beside those that its kind needs.
     """
 
     port: int
@@ -75,6 +76,7 @@ class Plan:
     tls_mode: str = "enforcing"
     host: str = "127.0.0.1"
     network: str = ""
+    environment: Mapping[str, str] = field(default_factory=dict)
 
     @property
     def address(self) -> str:
@@ -145,7 +147,8 @@ class Node:
         os.makedirs(self.plan.home, exist_ok=True)
         command = [*enter(self.plan.network), *self.command()]
         begin = time.monotonic()
-        self._process = Process(f"{self.kind}-{self.plan.port}", command, self.plan.home, self.environment())
+        environment = {**self.environment(), **self.plan.environment}
+        self._process = Process(f"{self.kind}-{self.plan.port}", command, self.plan.home, environment)
         self._process.wait_until(self._answers, self.start_limit, "its first answer", recheck=_POLL)
         self.boot = time.monotonic() - begin
         self.ready_at = time.time()
@@ -160,6 +163,11 @@ class Node:
         assert self._process is not None
         self._process.send_signal(signal.SIGTERM)
         return self._process.wait_ended(self.stop_limit)
+
+    def wait_ended(self, timeout: float) -> int:
+        """Wait until the process has ended by itself and return its exit code. @raise ProcessFailed: it still runs."""
+        assert self._process is not None
+        return self._process.wait_ended(timeout)
 
     def kill(self) -> None:
         """End the process by SIGKILL."""
@@ -332,9 +340,17 @@ def chosen() -> Peer:
 def ask(
     plan: Plan, code: int, fields: Mapping[str, str] | None = None, content: bytes = b"", seconds: float = 10.0
 ) -> bytes | None:
+    """Send one request and return the body of its answer; C{None} as of L{answer}, and when the answer is an error."""
+    told = answer(plan, code, fields, content, seconds)
+    return told[1] if told is not None and told[0] == 0 else None
+
+
+def answer(
+    plan: Plan, code: int, fields: Mapping[str, str] | None = None, content: bytes = b"", seconds: float = 10.0
+) -> tuple[int, bytes] | None:
     """
-    Send one request and return the body of its answer; C{None} when nobody listens, the answer is an error or there is
-    none in time. Written by hand: it must not depend on what is tested.
+    Send one request and return the code and the body of its answer; C{None} when nobody listens, or there is no answer
+    in time. Written by hand: it must not depend on what is tested.
     """
     told = {"code": code, "flag": 0, "language": "PYTHON", "opaque": 1, "version": 409, "extFields": fields or {}}
     header = json.dumps(told).encode()
@@ -352,10 +368,10 @@ def ask(
         return None
 
 
-def _exchange(connection: socket.socket, frame: bytes) -> bytes | None:
+def _exchange(connection: socket.socket, frame: bytes) -> tuple[int, bytes] | None:
     connection.sendall(frame)
     with connection.makefile("rb") as stream:
         total = int.from_bytes(stream.read(4), "big")
         header = stream.read(int.from_bytes(stream.read(4), "big") & 0xFFFFFF)
         body = stream.read(max(total - 4 - len(header), 0))
-    return body if header and json.loads(header)["code"] == 0 else None
+    return (int(json.loads(header)["code"]), body) if header else None
