@@ -9,7 +9,7 @@ import errno
 import posixpath
 import random
 from collections.abc import Callable, Sequence
-from typing import Any, TypeVar, cast
+from typing import Any, Protocol, TypeVar, cast
 
 from twisted.internet.address import IPv4Address
 from twisted.internet.defer import Deferred, fail, maybeDeferred, succeed
@@ -53,6 +53,13 @@ class FakeClock(Clock):
     def utc_offset(self) -> float:
         """The tests are at Greenwich."""
         return 0.0
+
+
+class WallClock(Protocol):
+    """What knows the wall clock of a machine."""
+
+    def wall_ms(self) -> int:
+        """Return the wall clock, in milliseconds since the epoch."""
 
 
 @implementer(IThreads)
@@ -199,7 +206,7 @@ class FakeFiles:
     @ivar slices_of: paths of files whose mappings somebody holds slices of, once they are closed.
     """
 
-    def __init__(self, clock: FakeClock) -> None:
+    def __init__(self, clock: WallClock) -> None:
         self._clock = clock
         self.files: dict[str, FakeFile] = {}
         self.directories: set[str] = {"/"}

@@ -40,6 +40,7 @@ NO_PACKAGE: Final = {
     "histories": "random histories of stores, brokers and slaves against a plain model",
     "interop": "the reference's own broker and clients against ours",
     "packaging": "what a wheel installs",
+    "sim": "registries, brokers, slaves and clients in one thread on a virtual clock",
 }
 """Folders of tests that mirror no package, with what they test."""
 

@@ -19,10 +19,10 @@ from smartgo.store.opening import open_store
 from smartgo.store.openstore import OpenStore
 from smartgo.store.settings import StoreSettings
 from tests.fakes import FakeEnvironment
-from tests.histories.disk import Disk
 from tests.histories.history import History, Violation
 from tests.histories.lanes import Lanes
 from tests.histories.storemodel import Deletion, Entry, Found, Key, StoreModel
+from tests.sim.disk import Disk
 
 T = TypeVar("T")
 

@@ -12,9 +12,9 @@ from unittest import mock
 from twisted.trial.unittest import SynchronousTestCase
 
 from tests.fakes import FakeClock, FakeMapping
-from tests.histories import disk
-from tests.histories.disk import Disk
 from tests.histories.runner import kind_of, numbers, ranges, run, shrink
+from tests.sim import disk
+from tests.sim.disk import Disk
 
 ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 

@@ -18,8 +18,8 @@ from twisted.python.failure import Failure
 from twisted.test.iosim import FakeTransport, IOPump
 
 from tests.fakes import FakeClock, FakeEnvironment, FakeNetwork, FakeRandom
-from tests.histories.disk import Disk
 from tests.histories.lanes import Lanes
+from tests.sim.disk import Disk
 
 _ENOUGH: Final = 20_000  # turns without time passing after which a world seems never to become quiet
 

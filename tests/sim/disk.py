@@ -14,7 +14,7 @@ import random
 from collections.abc import Collection
 from typing import Final, NamedTuple
 
-from tests.fakes import BLOCK, FakeClock, FakeFile, FakeFiles, FakeMapping
+from tests.fakes import BLOCK, FakeFile, FakeFiles, FakeMapping, WallClock
 
 DISK: Final = 1 << 39  # bytes that are free on a disk that is not full
 
@@ -56,7 +56,7 @@ class Disk(FakeFiles):
     @ivar stopped: a copy of the disk in the middle of the work, as a crash at that moment leaves it.
     """
 
-    def __init__(self, clock: FakeClock, chance: random.Random) -> None:
+    def __init__(self, clock: WallClock, chance: random.Random) -> None:
         super().__init__(clock)
         self.chance = chance
         self.rate = 0.0
@@ -196,7 +196,7 @@ class Disk(FakeFiles):
 
     # -- crashes -----------------------------------------------------------------------------------------------
 
-    def killed(self, clock: FakeClock, chance: random.Random) -> Disk:
+    def killed(self, clock: WallClock, chance: random.Random) -> Disk:
         """Return the disk as a killed process leaves it: with all that was written, synced or not."""
         copies: dict[int, FakeFile] = {}
 
@@ -217,7 +217,7 @@ class Disk(FakeFiles):
         after._last_change = dict(self._last_change)
         return after
 
-    def cut_off(self, clock: FakeClock, chance: random.Random) -> Disk:
+    def cut_off(self, clock: WallClock, chance: random.Random) -> Disk:
         """Return the disk as a power cut leaves it."""
         after = Disk(clock, chance)
         after.free = self.free

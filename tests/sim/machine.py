@@ -1,0 +1,168 @@
+"""Simulated machines, each with its disk and its clocks, and the environment of a process on one."""
+
+from __future__ import annotations
+
+import errno
+from collections import Counter
+from typing import Any, Final
+
+from zope.interface import implementer
+
+from smartgo.env.interfaces import IEnvironment
+from tests.fakes import EPOCH_MS, FakeHost, FakeRandom
+from tests.sim.clock import ProcessClock
+from tests.sim.disk import Disk
+from tests.sim.kernel import Kernel, Life
+from tests.sim.network import Network, ProcessNetwork
+from tests.sim.seeds import Streams
+from tests.sim.threads import SimThreads
+
+_ENABLED: Final = 0.5  # probability that a rare path is taken at all in a run
+_TAKEN: Final = 0.1  # and that it is taken then, each time that it is asked for
+
+
+class SimHost(FakeHost):
+    """The host of a simulated process: its names are addresses."""
+
+    def __init__(self, name: str, address: str, pid: int) -> None:
+        super().__init__()
+        self.name = name
+        self.pid = pid
+        self._address = address
+
+    def resolve(self, name: str) -> str:
+        """Return an address as it is."""
+        if not name.replace(".", "").isdigit():
+            raise OSError(errno.ENOENT, "unknown host", name)
+        return name
+
+    def address_towards(self, host: str, port: int) -> str:
+        """Return the machine's address."""
+        return self._address
+
+
+class Buggify:
+    """
+    The rare paths that a run takes on purpose: C{env.buggify(name)} in the product.
+
+    @ivar hits: how often each was taken.
+    """
+
+    def __init__(self, streams: Streams, enabled: bool) -> None:
+        self._streams = streams
+        self._enabled = enabled
+        self._chances: dict[str, float] = {}
+        self.hits: Counter[str] = Counter()
+
+    def __call__(self, name: str) -> bool:
+        """Draw whether to take a rare path."""
+        if not self._enabled:
+            return False
+        chance = self._streams.of(f"buggify {name}")
+        found = self._chances.get(name)
+        if found is None:
+            found = self._chances[name] = _TAKEN if chance.random() < _ENABLED else 0.0
+        if not found or chance.random() >= found:
+            return False
+        self.hits[name] += 1
+        return True
+
+    def end(self) -> None:
+        """Take none any more: the faults are over."""
+        self._enabled = False
+
+
+@implementer(IEnvironment)
+class SimEnvironment:
+    """The environment of one simulated process."""
+
+    def __init__(self, machine: Machine, life: Life, pid: int) -> None:
+        world = machine.world
+        chance = world.streams.of(f"process {machine.name} {pid}")
+        self.clock = ProcessClock(world.kernel, life, machine)
+        self.network = ProcessNetwork(world.network, machine.address, life)
+        self.threads = SimThreads(world.kernel, life, world.streams.of("threads"), machine)
+        self.files: Any = machine.disk
+        self.random = FakeRandom(chance.randrange(1 << 30))
+        self.host = SimHost(machine.name, machine.address, pid)
+        self._buggify = world.buggify
+
+    def buggify(self, name: str) -> bool:
+        """Return whether to take a rare path; never outside a simulation."""
+        return self._buggify(name)
+
+
+class World:
+    """
+    All machines, the network between them, and time.
+
+    @ivar dead: what is left of processes that died, kept so that nothing of them is collected and runs.
+    """
+
+    def __init__(self, kernel: Kernel, streams: Streams, buggify: bool = False) -> None:
+        self.kernel = kernel
+        self.streams = streams
+        self.network = Network(kernel, streams.of("network"))
+        self.buggify = Buggify(streams, buggify)
+        self.machines: list[Machine] = []
+        self.dead: list[object] = []
+
+    def machine(self, name: str) -> Machine:
+        """Add a machine; its address follows from how many there are."""
+        machine = Machine(self, name, f"10.0.0.{len(self.machines) + 1}")
+        self.machines.append(machine)
+        return machine
+
+
+class Machine:
+    """
+    One machine.
+
+    @ivar disk: as it is now, whether a process runs or not.
+    @ivar wall_offset_ms: the wall clock when virtual time is 0, in milliseconds since the epoch.
+    @ivar slowness: by how much work in threads takes longer than usual.
+    @ivar rate: seconds of a process's monotonic clock that pass in one second; for those that begin from now on.
+    @ivar life: of the process that runs; C{None} for none.
+    """
+
+    def __init__(self, world: World, name: str, address: str) -> None:
+        self.world = world
+        self.name = name
+        self.address = address
+        self.wall_offset_ms = EPOCH_MS
+        self.slowness = 1.0
+        self.rate = 1.0
+        self.life: Life | None = None
+        self._processes = 0
+        self.disk = Disk(self, world.streams.of(f"disk {name}"))
+
+    def wall_ms(self) -> int:
+        """Return the wall clock, in milliseconds since the epoch."""
+        return self.wall_offset_ms + round(self.world.kernel.now * 1000)
+
+    def begin(self) -> SimEnvironment:
+        """Begin a process; the machine is switched on if it was off."""
+        self._processes += 1
+        self.life = Life(self.rate, since=1000.0 * self._processes)
+        if self.address in self.world.network.down:
+            self.world.network.down.discard(self.address)
+            self.world.network.wake()
+        self.world.kernel.trace("begin", self.name, self._processes)
+        return SimEnvironment(self, self.life, 1000 + self._processes)
+
+    def end(self, power: bool, disk: Disk | None = None) -> None:
+        """
+        End the process, by a signal or with the machine's power.
+
+        @param disk: the state of the disk at that moment, where it is not that of now.
+        """
+        life, self.life = self.life, None
+        if life is None:
+            return
+        life.alive = False
+        self.world.kernel.trace("power cut" if power else "end", self.name)
+        if power:
+            self.world.network.down.add(self.address)
+        self.world.network.died(life, power)
+        before = disk or self.disk
+        self.disk = (before.cut_off if power else before.killed)(self, self.world.streams.of(f"disk {self.name}"))
