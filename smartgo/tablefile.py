@@ -185,7 +185,8 @@ class TableFile:
         except TypeError:
             self._ended(Failure(), saved)
             return
-        written = self._env.threads.run(LANE, self._write, self._serial, data, not self.from_backup)
+        backup = not self.from_backup and not self._env.buggify("table.no-backup")
+        written = self._env.threads.run(LANE, self._write, self._serial, data, backup)
         written.addBoth(self._ended, saved)
 
     def _write(self, serial: int, data: bytes, backup: bool) -> None:

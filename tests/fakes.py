@@ -542,8 +542,10 @@ class FakeNetwork:
         self._next_port += 1
         here = IPv4Address("TCP", "127.0.0.1", self._next_port)
         there = listening.getHost()
-        client = cast("Any", factory.buildProtocol(there))
         server = cast("Any", listening.factory.buildProtocol(here))
+        if server is None:
+            return fail(Refused())
+        client = cast("Any", factory.buildProtocol(there))
         client_side = FakeTransport(client, isServer=False, hostAddress=here, peerAddress=there)
         server_side = FakeTransport(server, isServer=True, hostAddress=there, peerAddress=here)
         for side in (client_side, server_side):
@@ -593,7 +595,11 @@ class FakeNetwork:
 
 @implementer(IEnvironment)
 class FakeEnvironment:
-    """All fakes together."""
+    """
+    All fakes together.
+
+    @ivar rare_paths: tells whether to take the rare path of this name; see L{IEnvironment.buggify}.
+    """
 
     def __init__(self) -> None:
         self.clock = FakeClock()
@@ -602,3 +608,8 @@ class FakeEnvironment:
         self.files = FakeFiles(self.clock)
         self.random = FakeRandom()
         self.host = FakeHost()
+        self.rare_paths: Callable[[str], bool] = frozenset[str]().__contains__
+
+    def buggify(self, name: str) -> bool:
+        """Take the rare paths that the test chose."""
+        return self.rare_paths(name)

@@ -93,7 +93,7 @@ class OpenBroker:
         self.replication = self._make_replication()
         self.runtime_info = RuntimeInfo(env.files, configuration.store, store, self.delay, self.replication)
         registrar = self.registrar = Registrar(
-            env.clock, network.client.ask, self.topics, identity, settings.current, env.random.fraction
+            env.clock, network.client.ask, self.topics, identity, settings.current, env.random.fraction, env.buggify
         )
         registrar.registered.add(self.replication.registered)
         registrar.lease_changed.add(store.hold_back)

@@ -290,3 +290,11 @@ class IEnvironment(Interface):
     files = Attribute("L{IFiles}")
     random = Attribute("L{IRandom}")
     host = Attribute("L{IHost}")
+
+    def buggify(name: str) -> bool:
+        """
+        Tell whether to take a rare path on purpose; always false outside the simulator.
+
+        Each place of the product where a rare path matters asks by a name of its own, in one line, and keeps every
+        promise on either path. Not for what runs once a message (docs/spec/reliability#T5).
+        """

@@ -105,6 +105,7 @@ class Master(Service):
         self._settings = settings = MasterSettings() if settings is None else settings
         self._allow = [ipaddress.ip_network(one, strict=False) for one in settings.allow]
         self._admits = admits
+        self._buggify = env.buggify
         self._waiting = Confirmations(env.clock, settings.slave_timeout)
         self._alarm = Alarm(env.clock, self._due, self._check)
         self._listener = Listener(env, sweeper, LIMITS, tls)
@@ -180,9 +181,8 @@ class Master(Service):
 
     def _feed(self, link: Link) -> Feed:
         settings = self._settings
-        end = MasterEnd(
-            self.log, self.clock.seconds(), settings.batch, settings.heartbeat, settings.housekeeping, self._admits
-        )
+        batch = 50 if self._buggify("master.small-pieces") else settings.batch
+        end = MasterEnd(self.log, self.clock.seconds(), batch, settings.heartbeat, settings.housekeeping, self._admits)
         return Feed(link, self, end)
 
     def _make_room(self) -> bool:

@@ -205,7 +205,7 @@ class Slave(Service):
                     " or brings the right one back", master=address, why=self.reason,
                 )  # fmt: skip
             else:
-                pause = backoff.pause(longest)
+                pause = backoff.pause(LATE if self._env.buggify("slave.long-pause") else longest)
                 self._log.warn("not following {master}: {why}; again in {s:.0f} s", master=address, why=why, s=pause)
                 self._set(SlaveState.CONNECTING, why)
             await deferLater(clock, pause)
@@ -238,7 +238,7 @@ class Slave(Service):
             log,
             clock.seconds(),
             self._settings.ack_flushed,
-            self._settings.heartbeat,
+            0.2 if self._env.buggify("slave.many-reports") else self._settings.heartbeat,
             self._settings.housekeeping,
             verdict.ticket,
             verdict.master_minimum,
@@ -318,7 +318,7 @@ class Slave(Service):
         waiting, self._all_flushed = self._all_flushed, None
         if waiting is not None:
             waiting.callback(None)
-        if self._stream is not None:
+        if self._stream is not None and not self._env.buggify("slave.late-report"):
             self._stream.report()
 
     def _ask_end(self, main: str) -> Deferred[None]:
@@ -332,5 +332,7 @@ class Slave(Service):
     def _told_end(self, tail: Tail | None, main: str) -> None:
         if tail is not None and self._stream is not None and main == self._main:
             self._master_end = max(self._master_end, tail.end)
+            if self._env.buggify("slave.reconnect"):
+                self._stream.fail(NotConnected("the simulator ends the connection"))
             if self.state is SlaveState.FOLLOWING and self.behind > _NEAR:
                 self._set(SlaveState.CATCHING_UP)

@@ -68,6 +68,11 @@ class Limits(msgspec.Struct, frozen=True, kw_only=True):
     stop: float = 5.0
     linger: float = 3.0
 
+    @property
+    def tightest(self) -> Limits:
+        """The same limits with the smallest buffers, and no room for a second request, that a link works with."""
+        return msgspec.structs.replace(self, in_flight=1, unsent_pause=64, unsent_resume=0, slice=16)
+
 
 SERVER: Final = Limits()
 """For connections that were accepted."""

@@ -65,7 +65,7 @@ class ListeningPort(Factory):
         server = self._server
         remote = peer_address(addr)
         ip = remote.ip
-        if not (self._admission.admit(ip) and server.may_accept()):
+        if not (self._admission.admit(ip) and server.may_accept()) or server.buggify("listener.turn-away"):
             server.counts.turned_away += 1
             server.sweeper.peer_warnings.warn(
                 ip, "turned {peer} away: {count} connections on {endpoint}", peer=ip, count=len(self.links),
@@ -75,7 +75,8 @@ class ListeningPort(Factory):
         sessions = self._screen(remote)
         if sessions is None:
             return None
-        link = Link(sessions, server.limits, server.sweeper, self, server.tls)
+        limits = server.limits.tightest if server.buggify("listener.small-buffers") else server.limits
+        link = Link(sessions, limits, server.sweeper, self, server.tls)
         self.links[link] = None
         self._admission.add(link, ip)
         return link
@@ -99,6 +100,7 @@ class Listener(Service):
     @ivar admission: makes what decides, at each port, whether one more link is let in.
     @ivar sweeper: timers and the memory budget, shared with all links of the process.
     @ivar counts: what happened to the links of all its ports.
+    @ivar buggify: see L{IEnvironment.buggify}.
     """
 
     _log = Logger()
@@ -116,6 +118,7 @@ class Listener(Service):
         @param admission: makes what decides, at each port, whether one more link is let in.
         """
         self._env = env
+        self.buggify = env.buggify
         self.sweeper = sweeper
         self.counts = Counts()
         self.limits = limits

@@ -144,6 +144,8 @@ class RemotingClient:
 
     def _made(self, _: object, link: Link) -> None:
         self._dials.pop(link, None)
+        if self._env.buggify("client.hang-up"):
+            link.end()
 
     def _missed(self, failure: Failure, link: Link, factory: Dial) -> None:
         factory.forget()

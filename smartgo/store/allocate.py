@@ -197,7 +197,7 @@ class LogSpace:
         return path, mapping
 
     def _made(self, made: tuple[str, IMapping]) -> None:
-        if self._spare is not None or self._stopping:
+        if self._spare is not None or self._stopping or self._env.buggify("log.no-spare"):
             self._discard(made)
             return
         self._spare = made

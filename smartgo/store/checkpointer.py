@@ -102,9 +102,10 @@ class Checkpointer:
         self._clock = env.clock
         self._threads = env.threads
         self._files = env.files
+        self._buggify = env.buggify
         self._checkpoints = checkpoints
         self._mappings = mappings
-        self._at_once = max(1, min(_AT_ONCE, mappings.limit // 2))
+        self._at_once = 1 if env.buggify("checkpoint.one-file") else max(1, min(_AT_ONCE, mappings.limit // 2))
         self._queues = told.queues
         self._commitlog = told.log
         self._flusher = told.flusher
@@ -138,7 +139,8 @@ class Checkpointer:
         if self._running or self._stopping or self._flusher.failed is not None or position <= self._saved:
             return
         wait = self._next - self._clock.seconds()
-        if wait <= 0 or position - self._saved >= self._settings.checkpoint_bytes:
+        enough = position - self._saved >= self._settings.checkpoint_bytes or self._buggify("checkpoint.early")
+        if wait <= 0 or enough:
             self._start()
         elif self._timer is None:
             self._timer = self._clock.callLater(wait, self._due)
@@ -211,7 +213,7 @@ class Checkpointer:
             self._timer = None
         dirty = list(self._queues.dirty)
         asked = self._table_asked
-        wants_table = self._wants_table or any(file.fresh for file in dirty)
+        wants_table = self._wants_table or any(file.fresh for file in dirty) or self._buggify("checkpoint.table")
         end = min(self._dispatch.end, self._flusher.whole)
         logs: list[MappedFile] = []
         if wants_table and end < self._dispatch.end:

@@ -81,11 +81,13 @@ class CommitLog:
         wall_ms: Callable[[], int],
         settings: StoreSettings,
         begin: LogPosition,
+        buggify: Callable[[str], bool],
     ) -> None:
         """
         @param space: where new files come from.
         @param wall_ms: the clock of store timestamps.
         @param begin: where to go on.
+        @param buggify: see L{smartgo.env.interfaces.IEnvironment.buggify}.
         """
         self.files = files
         self.torn = 0
@@ -97,6 +99,7 @@ class CommitLog:
         self._max_body = min(settings.max_message_size, RECORD_MAXIMUM_BODY)
         self._max_count = settings.max_batch_count
         self._full: list[MappedFile] = []  # those before it; pinned, so that a flush need not open what it syncs
+        self._buggify = buggify
         self._view = memoryview(b"")
         self._base = 0
         self._limit = -1  # no record may end beyond this physical offset
@@ -123,7 +126,7 @@ class CommitLog:
         else:
             self._view = self._mappings.view(file)
             self._base = file.base
-            self._limit = file.end - BLANK_SIZE
+            self._limit = file.end - (file.size // 2 if self._buggify("log.roll-early") else BLANK_SIZE)
 
     # -- appending ---------------------------------------------------------------------------------------------
 

@@ -74,6 +74,7 @@ class Flusher:
         self._clock = env.clock
         self._threads = env.threads
         self._files = env.files
+        self._buggify = env.buggify
         self._mappings = mappings
         self._commitlog = log
         self._settings = settings
@@ -178,7 +179,7 @@ class Flusher:
         pinned: list[tuple[IMapping, bool]] = []
         try:
             for file in self._commitlog.files.between(self.flushed, end):
-                pinned.append((self._mappings.pin(file), file.fresh))
+                pinned.append((self._mappings.pin(file), file.fresh or self._buggify("flush.directory")))
                 dirty.append(file)
         except OSError:
             work: Deferred[tuple[int, int] | None] = Deferred()
@@ -229,7 +230,8 @@ class Flusher:
     def _again(self, late: float) -> None:
         """Schedule the next flush, for bytes that came during the last one, the first of them C{late} seconds ago."""
         settings = self._settings
-        if settings.sync_flush or self._waiters or self._commitlog.end - self.flushed >= settings.flush_bytes:
+        at_once = settings.sync_flush or self._waiters or self._buggify("flush.again")
+        if at_once or self._commitlog.end - self.flushed >= settings.flush_bytes:
             self._start()
         elif self._timer is None:
             self._timer = self._clock.callLater(max(0.0, settings.flush_interval - late), self._due)

@@ -97,7 +97,7 @@ class OpenStore(StoreReads):
         space = self._space = LogSpace(
             env, root, log_files, mappings, settings, recovered.log_position, self._reconsider
         )
-        log = CommitLog(log_files, mappings, space, env.clock.wall_ms, settings, recovered.log_position)
+        log = CommitLog(log_files, mappings, space, env.clock.wall_ms, settings, recovered.log_position, env.buggify)
         flusher = self._flusher = Flusher(env, mappings, log, settings, space.usage, self._flushed, self._failed)
         self._policy: IFlushPolicy = flusher
         self.copies = LogCopies(log, queues, lambda: (self._refusal, self._held_back))

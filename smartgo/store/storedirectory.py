@@ -33,7 +33,7 @@ class StoreDirectory:
         self.root = root
         self._lock: IDirectoryLock | None = env.files.lock_directory(root)
         limit = min(settings.open_mappings, max(_FEWEST_MAPPINGS, env.host.open_file_limit() // _DESCRIPTOR_SHARE))
-        self.mappings = OpenMappings(env.files, limit)
+        self.mappings = OpenMappings(env.files, _FEWEST_MAPPINGS if env.buggify("mappings.few") else limit)
         self.checkpoints = CheckpointFiles(env.files, root)
 
     def release(self) -> None:

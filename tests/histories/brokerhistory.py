@@ -105,7 +105,7 @@ class BrokerHistory(History):
     def begin(self) -> None:
         """Draw a profile, and start the broker."""
         chance = self.chance
-        self.world = World(chance)
+        self.world = World(chance, self.rare_paths)
         self.machine = self.world.machine()
         self.machine.memory = 8 << 30 if chance.random() < 0.8 else chance.choice((1, 2000))
         self.sync = chance.random() < 0.4

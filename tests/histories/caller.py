@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TypeAlias, cast
+from typing import Final, TypeAlias, cast
 
 from twisted.internet.interfaces import IAddress, IProtocolFactory
 from twisted.internet.protocol import Factory, Protocol, connectionDone
@@ -13,6 +13,8 @@ from smartgo.schema.command import Command, decode, encode
 from tests.histories.world import World
 
 Told: TypeAlias = Callable[[Command | None], object]
+
+_DIALS: Final = 10  # attempts to connect: a broker may turn a connection away
 
 
 class Wire(Protocol):
@@ -70,7 +72,9 @@ class Caller:
 
     def send(self, command: Command, told: Told) -> None:
         """Send a request; C{told} is called with the answer, or with C{None} when there will be none."""
-        if not self._wire.open:
+        for _ in range(_DIALS):
+            if self._wire.open:
+                break
             self._wire = Wire()
             joined = self._world.wires.join(
                 None, "127.0.0.1", self.port, cast("IProtocolFactory", _Dial(self._wire)), 3.0

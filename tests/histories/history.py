@@ -16,6 +16,7 @@ from twisted.logger import ILogObserver, LogEvent, globalLogPublisher
 from twisted.python.failure import Failure
 
 from smartgo.errors import ServiceNotAvailable
+from tests.sim.rarepaths import RarePaths
 
 
 class Violation(Exception):
@@ -35,6 +36,7 @@ class History:
     One random history.
 
     @ivar trace: what happened, a line each.
+    @ivar rare_paths: the rare paths that the product takes.
     """
 
     name: ClassVar[str] = ""
@@ -47,6 +49,7 @@ class History:
         self.seed = seed
         self.left_out = frozenset(left_out)
         self.chance = random.Random()
+        self.rare_paths = RarePaths(f"{self.name} {seed}")
         self.trace: list[str] = []
         self.steps = 0
         self._bugs: list[str] = []

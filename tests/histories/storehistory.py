@@ -110,6 +110,7 @@ class StoreHistory(History):
 
     def _machine(self, disk: Disk | None = None) -> FakeEnvironment:
         env = FakeEnvironment()
+        env.rare_paths = self.rare_paths
         env.threads = Lanes(self.chance)  # type: ignore[assignment]
         env.files = Disk(env.clock, self.chance) if disk is None else disk
         env.host.memory = self.memory

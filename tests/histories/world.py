@@ -203,6 +203,7 @@ class Machine:
         env.network = ProcessNetwork(world.wires)
         env.threads = Lanes(world.chance)  # type: ignore[assignment]
         env.files = self.disk
+        env.rare_paths = world.rare_paths
         env.random = FakeRandom(world.chance.randrange(1 << 30))
         env.host.memory = self.memory
         return env
@@ -238,8 +239,10 @@ class World:
     @ivar lazy: threads and wires are slow: time passes while they still have work.
     """
 
-    def __init__(self, chance: random.Random) -> None:
+    def __init__(self, chance: random.Random, rare_paths: Callable[[str], bool]) -> None:
+        """@param rare_paths: tells whether the product takes the rare path of a name."""
         self.chance = chance
+        self.rare_paths = rare_paths
         self.clock = FakeClock()
         self.wires = Wires()
         self.machines: list[Machine] = []

@@ -70,12 +70,14 @@ class Registrar(Service):
         identity: Identity,
         settings: CurrentSettings,
         fraction: Callable[[], float],
+        buggify: Callable[[str], bool] = lambda name: False,
     ) -> None:
         """
         @param ask: asks registries.
         @param settings: the registries, how often and how to register, and the broker's permission; short of read or
             write, the permission is announced for every topic.
         @param fraction: a number from 0 to 1, by chance.
+        @param buggify: see L{smartgo.env.interfaces.IEnvironment.buggify}.
         """
         self._clock = clock
         self._ask = ask
@@ -84,6 +86,7 @@ class Registrar(Service):
         self._requests = RegistrationRequests(identity, topics, settings)
         self._is_master = identity.broker_id == MASTER
         self._fraction = fraction
+        self._buggify = buggify
         self.registered: ObserverList[[Registered]] = ObserverList("a registration")
         self.lease_changed: ObserverList[[str | None]] = ObserverList("a change of the master's lease")
         self._lease = MasterLease(clock.seconds, fraction)
@@ -170,7 +173,9 @@ class Registrar(Service):
 
     def _round(self) -> None:
         self._timer = self._clock.callLater(self._period(), self._round)
-        self._to_all(ask_first=not self._settings.broker.force_register)
+        self._to_all(ask_first=not self._settings.broker.force_register or self._buggify("registrar.ask-first"))
+        if self._buggify("registrar.twice"):
+            self.register()
 
     def _to_all(self, ask_first: bool) -> Deferred[int]:
         addresses = self._known()

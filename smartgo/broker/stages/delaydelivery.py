@@ -36,7 +36,8 @@ from smartgo.tablefile import TableFile, holding, read_object
 
 _RETRY_SECONDS: Final = 10.0  # after an error, as RocketMQ
 _LOOK_AGAIN_SECONDS: Final = 1.0
-_TURN: Final = 64  # messages of one level delivered before the reactor is given back
+TURN: Final = 64
+"""Messages of one level that are delivered before the reactor is given back."""
 
 
 def deliverable(stored: StoredMessage) -> NewMessage | None:
@@ -67,16 +68,19 @@ class DelayDelivery:
         levels: DelayLevels,
         changed: Callable[[], None] = lambda: None,
         delivered: Callable[[str, int, int], None] = lambda topic, queue_id, offset: None,
+        turn: int = TURN,
     ) -> None:
         """
         @param changed: told whenever C{offsets} changed.
         @param delivered: told topic, queue id and physical offset of each message that was delivered.
+        @param turn: messages of one level that are delivered before the reactor is given back.
         """
         self._clock = clock
         self._store = store
         self._levels = levels
         self._changed = changed
         self._delivered = delivered
+        self._turn_size = turn
         self._timer: IDelayedCall | None = None
         self._timer_at = 0.0
         self._running = False
@@ -146,7 +150,7 @@ class DelayDelivery:
         if offset < low:  # what is before is gone
             self.offsets[level] = offset = low
             self._changed()
-        units = self._store.units(SCHEDULE_TOPIC, level - 1, offset, _TURN)
+        units = self._store.units(SCHEDULE_TOPIC, level - 1, offset, self._turn_size)
         if not units:
             return None if offset >= high else _RETRY_SECONDS
         now = self._clock.wall_ms()

@@ -8,7 +8,7 @@ from functools import partial
 
 from smartgo.broker.figures.stats import BrokerStats
 from smartgo.broker.settings.current import CurrentSettings
-from smartgo.broker.stages.delaydelivery import DelayDelivery, DelayProgress, read_progress
+from smartgo.broker.stages.delaydelivery import TURN, DelayDelivery, DelayProgress, read_progress
 from smartgo.broker.stages.timerdelivery import TimerDelivery
 from smartgo.broker.stages.timerroll import TimerRoll, warn_of_undelivered
 from smartgo.broker.tables.adoption import adopt_destination
@@ -68,13 +68,13 @@ class BrokerTables:
         self.offsets = OffsetTable(
             clock,
             offsets_file,
-            interval=config.flush_consumer_offset_interval,
+            interval=0.0 if env.buggify("offsets.save-at-once") else config.flush_consumer_offset_interval,
             slave=slave,
             limit=limits.max_offsets,
         )
         self.consumers = ConsumerTable(clock, self._may_notify, limits.max_groups, limits.subscriptions_max_size)
         self.producers = ProducerTable(clock, limits.max_groups)
-        self.long_polls = LongPollTable(clock, settings)
+        self.long_polls = LongPollTable(clock, settings, env.buggify)
         self.tables: list[tuple[TableFile, Callable[[], object]]] = [
             (topics_file, self.topics.load),
             (groups_file, self.groups.load),
@@ -120,6 +120,7 @@ class StoreWork:
             store_settings.delay_levels,
             self.progress.changed,
             partial(adopt_destination, tables.topics),
+            1 if env.buggify("delay.one-a-turn") else TURN,
         )
         self.progress.offsets = self.delay.offsets
         self.timed: TimerDelivery | None = None

@@ -151,9 +151,15 @@ class LongPollTable:
     @ivar count: how many are held.
     """
 
-    def __init__(self, clock: IClock, settings: CurrentSettings) -> None:
-        """@param settings: how many may be held, in all and of one connection, and for how long at most."""
+    def __init__(
+        self, clock: IClock, settings: CurrentSettings, buggify: Callable[[str], bool] = lambda name: False
+    ) -> None:
+        """
+        @param settings: how many may be held, in all and of one connection, and for how long at most.
+        @param buggify: see L{smartgo.env.interfaces.IEnvironment.buggify}.
+        """
         self._clock = clock
+        self._buggify = buggify
         self._settings = settings
         self._long_polls = Shares(self._limit)
         self._short_polls = Shares(self._limit)
@@ -327,7 +333,8 @@ class LongPollTable:
 
     def _expire(self) -> None:
         self._timer = None
-        now = int(self._clock.seconds() * _BUCKETS_PER_SECOND + 1e-6)
+        early = _PASSED_SECONDS if self._buggify("longpoll.early") else 0.0
+        now = int((self._clock.seconds() + early) * _BUCKETS_PER_SECOND + 1e-6)
         order = self._order
         while order and (number := order[0]) <= now:
             bucket = self._buckets[number]

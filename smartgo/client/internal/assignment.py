@@ -112,7 +112,7 @@ class Assignment:
     async def _rebalance(self) -> None:
         try:
             while self._again and not self._stopped:
-                self._again = False
+                self._again = self._client.env.buggify("client.rebalance-again")
                 for topic in list(self._wants):
                     try:
                         await self._share(topic)
@@ -258,7 +258,7 @@ class Assignment:
         for queue, pulling in self.queues.items():
             if not pulling.held.dropped:
                 self._offsets.update(queue, pulling.held.commit_offset)
-        return self._offsets.persist(list(self.queues))
+        return self._offsets.persist([] if self._client.env.buggify("client.late-commit") else list(self.queues))
 
     async def renew_locks(self) -> None:
         """Renew the locks of the assigned queues; stop pulling a queue that another member has locked meanwhile."""
@@ -267,7 +267,8 @@ class Assignment:
         for queue in queues:
             pulling = self.queues.get(queue)
             if pulling is not None and queue not in unknown:
-                pulling.held.lock(queue in granted, self._clock.seconds())
+                holds = queue in granted and not self._client.env.buggify("client.lost-lock")
+                pulling.held.lock(holds, self._clock.seconds())
 
     async def stop(self, seconds: float) -> None:
         """

@@ -126,6 +126,7 @@ class RouteCache:
         """
         self._clock = env.clock
         self._random = env.random
+        self._buggify = env.buggify
         self._registries = RegistryCalls(client, registries, env.random)
         self._routes: dict[str, TopicRoute] = {}
         self._templates: set[str] = set()  # topics whose route is the template's
@@ -260,6 +261,8 @@ class RouteCache:
 
     async def _refresh(self) -> None:
         for topic in [*dict.fromkeys([*self._routes, *self._wanted])]:
+            if self._buggify("client.stale-route"):
+                continue
             try:
                 await self._ask(topic)
             except PeerRefused as refusal:

@@ -61,7 +61,7 @@ class SendBack:
         )
         address = self._client.routes.address(message.queue.broker_name)
         try:
-            if address is not None:
+            if address is not None and not self._client.env.buggify("client.copy-back"):
                 command = Command.request(RequestCode.CONSUMER_SEND_MSG_BACK, header)
                 succeeded(await self._client.remoting.ask(address, command, TIMEOUT))
                 return True

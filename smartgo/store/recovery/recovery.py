@@ -119,13 +119,13 @@ class Recovery:
         begin = self._begin = self._verified_from = self._find_begin()
         marked_from = self._marks()
         self._damage = DamageFinder(self._env, self._root, self._log_files, self._check_cancelled)
-
         tail = self._read_tail(begin, marked_from, durable if settings.replica and own is not None else _NEVER)
         if own is None or not clean or tail.position > begin or tail.stop is Stop.BAD or layout.aside:
             quarantine = Quarantine(self._env, self._root, self._log_files, self._change, self._check_cancelled)
             quarantine.clear_behind(tail.end, tail.position, layout.aside)
         self._index = self._settle_index(index_files, table, tail.end) if settings.index else None
         exact = own is not None and clean and table is not None and own.position == table.position == begin
+        rebuild.everything = self._env.buggify("recovery.all-queues")
         rebuild.settle(begin, self._minimum, exact)
         if rebuild.everything or rebuild.wanted:
             self._make_queues_anew(tail, marked_from)
@@ -151,7 +151,7 @@ class Recovery:
         if not files.files:
             return self._dispatched
         if self._own is not None:
-            return max(self._own.position, self._minimum)
+            return max(0 if self._env.buggify("recovery.whole-log") else self._own.position, self._minimum)
         if not self._layout.queues:
             return self._minimum
         if self._clean:
@@ -248,7 +248,7 @@ class Recovery:
         # A clean checkpoint beside the abort marker: a recovery was killed, or a RocketMQ broker; nobody knows.
         known = KnownIndex(
             self._clean,
-            own.indexed if own is not None and own.clean == self._clean else UNKNOWN,
+            UNKNOWN if own is None or own.clean != self._clean or self._env.buggify("recovery.index") else own.indexed,
             self._checkpoints.load_peer().index_ms,
             {} if own is None or table is None else {one.name: one.end_offset for one in table.index},
         )
@@ -308,9 +308,10 @@ class Recovery:
         return min(max(self._own.flushed, self._minimum), tail.end)
 
     def _sync_log(self, tail: ScannedTail) -> None:
-        """Make durable what was read, as a killed process may have left it in the page cache alone."""
+        """Make durable what was read, and names, as a killed process may have left it in the page cache alone."""
         for file in self._log_files.between(self._begin, tail.end + 1):
             self._mappings.mapping(file).sync()
+        self._files.sync_directory(self._layout.log_directory)
 
     def _conclude(
         self, queues: ConsumeQueues, tail: ScannedTail, marked_from: int, deleted: dict[str, int]
@@ -324,8 +325,7 @@ class Recovery:
         self._sync_log(tail)
         for file in queues.dirty:
             self._mappings.mapping(file).sync()
-        # What a killed process has made may have its name in the page cache alone.
-        for directory in {self._layout.log_directory, *fresh_directories(queues.dirty)}:
+        for directory in fresh_directories(queues.dirty):
             files.sync_directory(directory)
         for file in queues.dirty:
             file.fresh = False

@@ -62,7 +62,7 @@ class TimerLog:
         self._source = source
         self._commitlog = source.log
         self._by_key = source.queues.by_key
-        self._limit = limit
+        self._limit = limit = 2 if env.buggify("timer.small-memory") else limit
         self._storage = SlotStorage(env.files, root)
         self._slots = SlotFiles(env.clock, env.threads, self._storage, source, limit, self._loaded)
         self._waiting = WaitingTimers(limit)

@@ -16,6 +16,7 @@ from smartgo.schema import regions
 from smartgo.schema.checkpoint import Checkpoint as PeerCheckpoint
 from smartgo.schema.message import pack_host
 from smartgo.schema.record import BLANK_SIZE, HEAD_SIZE, encode, encode_blank
+from smartgo.store.checkpoint import CheckpointFiles, CheckpointSlot
 from smartgo.store.messagestore import MessageStore
 from smartgo.store.opening import open_store
 from smartgo.store.openstore import OpenStore
@@ -135,6 +136,35 @@ class KilledTests(RecoveryTestCase):
             self.stopped(self.start(killed(self.env)))
         (said,) = [formatEvent(one) for one in events if "not stopped cleanly" in one["log_format"]]
         self.assertIn("not stopped cleanly; no message was stored after the last checkpoint (0 B of the log", said)
+
+    def test_names_before_checkpoints(self) -> None:
+        """
+        The names of log files are durable before a checkpoint says that their content is: also before the checkpoint in
+        the middle of a recovery that makes queues anew. Else the store would not open after a power failure then.
+        """
+        store = self.start(self.env)
+        for number in range(LOG_SIZE // 300):
+            store.append([message(body=b"%d" % number * 300)])
+            if number == 2:
+                store.end_run()
+                self.env.clock.pump([1.0] * 5)  # a checkpoint
+        store.end_run()
+        self.assertGreater(store.log_bounds()[1], LOG_SIZE)
+        env = killed(self.env)
+        for path in [path for path in env.files.files if "/consumequeue/" in path]:
+            env.files.remove(path)
+        env.files.synced_directories.clear()
+        saves: list[bool] = []
+        save = CheckpointFiles.save
+
+        def noted(checkpoints: CheckpointFiles, checkpoint: CheckpointSlot) -> None:
+            saves.append(f"{ROOT}/commitlog" in env.files.synced_directories)
+            save(checkpoints, checkpoint)
+
+        self.patch(CheckpointFiles, "save", noted)
+        self.stopped(self.start(env))
+        self.assertGreater(len(saves), 2)
+        self.assertTrue(all(saves), saves)
 
     def test_then_power_failure(self) -> None:
         """What a killed process left in the page cache is on the disk once the store is open again."""
