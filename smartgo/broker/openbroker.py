@@ -108,7 +108,7 @@ class OpenBroker:
         tls = self._network.tls
         if not self.is_slave:
             self.store.subscribe(self.delay)
-            return MasterReplication(self.env, self._configuration, self.store, self._network.sweeper, tls.server)
+            return MasterReplication(self.env, self._configuration, self.store, self._network.client, tls.server)
         return SlaveReplication(
             self.env,
             self._configuration,

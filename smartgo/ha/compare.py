@@ -44,7 +44,7 @@ async def compare(log: IReplicatedLog, tail: IMasterTail, master: str) -> Verdic
     sure = log.doubtful_from
     begin = max(minimum, sure - TAIL_LIMIT)
     while True:
-        answer = await tail.ask(master, begin, sure, follow=True)
+        answer = await tail.ask(master, begin, sure, follow=True, check=True)
         if answer is None:
             return Verdict("", None)
         difference = ""
@@ -58,9 +58,35 @@ async def compare(log: IReplicatedLog, tail: IMasterTail, master: str) -> Verdic
                 continue
             if answer.crc is None:
                 raise CallFailed(f"{master} does not say what its log has from {begin} to {sure}")
-            if answer.crc != await uncancelled(log.crc(begin, sure)):
+            same = answer.crc == await uncancelled(log.crc(begin, sure))
+            if not same and not await _same_but_for_damage(log, tail, master, (begin, sure), answer.damaged):
                 difference = f"our log and the master's differ between {begin} and {sure}"
         return Verdict(difference, answer.end, answer.ticket, answer.minimum)
+
+
+async def _same_but_for_damage(
+    log: IReplicatedLog, tail: IMasterTail, master: str, bounds: tuple[int, int], theirs: tuple[tuple[int, int], ...]
+) -> bool:
+    """
+    Tell whether a range of our log and the same of the master's differ in damaged regions alone.
+
+    Where nothing is left beside these, nobody can say that the logs are the same.
+
+    @param theirs: what is damaged in the master's.
+    """
+    begin, end = bounds
+    damaged = sorted([*theirs, *await uncancelled(log.find_damage(begin, end))])
+    if not damaged:
+        return False
+    compared = 0
+    for offset, length in [*damaged, (end, 0)]:
+        if begin < offset:
+            answer = await tail.ask(master, begin, min(offset, end))
+            if answer is None or answer.crc != await uncancelled(log.crc(begin, min(offset, end))):
+                return False
+            compared += min(offset, end) - begin
+        begin = max(begin, offset + length)
+    return compared > 0
 
 
 def uncancelled(work: Deferred[T]) -> Deferred[T]:

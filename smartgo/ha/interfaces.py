@@ -34,16 +34,24 @@ class Tail(NamedTuple):
     """CRC-32 of the range that was asked for; C{None} where the master does not have all of it."""
     ticket: bytes = b""
     """The word with which the stream has to begin (L{smartgo.schema.hatransfer}); empty for none."""
+    data: bytes = b""
+    """The bytes of the range, where they were asked for and are there."""
+    damaged: tuple[tuple[int, int], ...] = ()
+    """Physical offset and length of each damaged region of the range, where it was checked."""
 
 
 class IMasterTail(Interface):
-    """The question before the stream, by a private request to the master's main port."""
+    """The question about another broker's log, by a private request to its main port."""
 
-    def ask(master: str, begin: int, end: int, follow: bool = False) -> Deferred[Tail | None]:
+    def ask(
+        master: str, begin: int, end: int, follow: bool = False, read: bool = False, check: bool = False
+    ) -> Deferred[Tail | None]:
         """
-        Ask the master at C{host:port} for the CRC of its log from C{begin} to C{end}.
+        Ask the broker at C{host:port} for the CRC of its log from C{begin} to C{end}.
 
         @param follow: we are about to follow it, and need a ticket where it gives any (reliability X6).
+        @param read: return the bytes as well.
+        @param check: have the range checked, and return what is damaged in it.
 
         @return: fires with C{None} where the master does not know the request: a RocketMQ broker.
         @raise smartgo.errors.CallFailed: through the Deferred: it cannot be reached, or refuses.

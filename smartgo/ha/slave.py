@@ -134,6 +134,11 @@ class Slave(Service):
             return -1
         return max(0, self._master_end - self._replicated.log_bounds()[1])
 
+    @property
+    def master_ip(self) -> str | None:
+        """The IP address of the master whose log is streamed now; C{None} while none is."""
+        return None if self._stream is None else self._stream.link.ip
+
     def when_changed(self, callback: Callable[[], None]) -> None:
         """Call back after each change of C{state} or C{reason}; not the place to call L{follow}."""
         self._changes.add(callback)

@@ -35,31 +35,51 @@ class DamageRepair:
         self._files = files
         self._tags = TagCodes()
 
-    def repair(self, region: Region, data: bytes) -> Deferred[None]:
+    def repair(self, region: Region, data: bytes, source: str = "") -> Deferred[None]:
         """
         Write records in place of a damaged region, durably, and let readers have them.
 
-        @param data: what another copy of the log has there: whole valid records, as long as the region.
+        @param data: what another copy of the log has there: whole valid records, as long as the region, of which none
+            differs from what its queue says of it.
+        @param source: who has that copy, for the log.
         @raise LogsDiffer: through the Deferred: it is not that; nothing was changed.
         @raise OSError: through the Deferred: it could not be written; the region is still damaged.
         """
-        return Deferred.fromCoroutine(self._repair(region, data))
+        return Deferred.fromCoroutine(self._repair(region, data, source))
 
-    async def _repair(self, region: Region, data: bytes) -> None:
+    async def _repair(self, region: Region, data: bytes, source: str) -> None:
         file = self._commitlog.files.find(region.offset)
         if file is None or region not in self._damage.regions:
             return  # it was removed, or repaired meanwhile
         records = _records(region, data, file)
+        for message in records:
+            self._check_unit(message)
         await self._threads.run(LANE, self._write, file, region, data)
         self._damage.remove(region)
         for message in records:
             self._restore_unit(message)
         self._log.info(
-            "the damaged region of {size} B at {offset} was put right: {count} messages are delivered again",
+            "the damaged region of {size} B at {offset} was put right{source}: {count} messages are delivered again",
             size=region.length,
             offset=region.offset,
+            source=f" with the bytes of {source}" if source else "",
             count=len(records),
         )
+
+    def _check_unit(self, message: StoredMessage) -> None:
+        """@raise LogsDiffer: the queue has another message at the offset that a record names."""
+        queue = self._queues.by_key.get((message.topic, message.queue_id))
+        number = message.queue_offset
+        if queue is None or message.sys_flag & PREPARED or not queue.minimum <= number < queue.visible:
+            return
+        unit = queue.unit(number)
+        if unit is None or unit.is_filler:
+            return
+        if (unit.commitlog_offset, unit.size) != (message.physical_offset, message.size):
+            raise LogsDiffer(
+                f"the record at {message.physical_offset} is for offset {number} of queue {message.queue_id} of"
+                f" {message.topic}, which is the message at {unit.commitlog_offset}"
+            )
 
     def _write(self, file: MappedFile, region: Region, data: bytes) -> None:
         """Write through the file, not the mapping: an unreadable page is an error there; in the lane."""

@@ -54,6 +54,14 @@ class LogIntegrity:
         """Call C{listener} when the damaged regions have changed."""
         self._listeners.append(listener)
 
+    async def find(self, begin: int, end: int) -> list[tuple[int, int]]:
+        """See L{IReplicatedLog.find_damage<smartgo.store.interfaces.IReplicatedLog.find_damage>}."""
+        at = begin
+        while at < end:
+            await self.verified.check(at)
+            at = self.verified.region_end(at)
+        return [(one.offset, one.length) for one in self.damage.between(begin, end)]
+
     def _changed(self) -> None:
         for listener in self._listeners:
             listener()

@@ -355,6 +355,13 @@ class IReplicatedLog(Interface):
         @raise smartgo.errors.NoSuchMessage: through the Deferred: not all of them are there.
         """
 
+    def find_damage(begin: int, end: int) -> Deferred[list[tuple[int, int]]]:
+        """
+        Check the range from C{begin} to C{end}, and return the damaged regions that touch it, as (offset, length).
+
+        @raise OSError: through the Deferred: it could not be read.
+        """
+
     def stored(offset: int, size: int) -> memoryview:
         """
         Bytes of one log file, wherever they lie: for what was read when the store was opened.

@@ -326,9 +326,9 @@ class OpenStore(StoreReads):
             if self._is_open:
                 self.end_run()
 
-    def repair_damage(self, region: Region, data: bytes) -> Deferred[None]:
+    def repair_damage(self, region: Region, data: bytes, source: str = "") -> Deferred[None]:
         """Put a damaged region right with what another copy of the log has there; see L{DamageRepair.repair}."""
-        return self._damage_repair.repair(region, data)
+        return self._damage_repair.repair(region, data, source)
 
     def follow(self, listener: Callable[[int], None]) -> None:
         """See L{IReplicatedLog.follow}."""

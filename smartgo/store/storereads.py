@@ -160,6 +160,10 @@ class StoreReads:
         """See L{IReplicatedLog.crc}."""
         return self._raw_log.crc(begin, end)
 
+    def find_damage(self, begin: int, end: int) -> Deferred[list[tuple[int, int]]]:
+        """See L{IReplicatedLog.find_damage}."""
+        return Deferred.fromCoroutine(self._integrity.find(begin, end))
+
     def stored(self, offset: int, size: int) -> memoryview:
         """See L{IReplicatedLog.stored}."""
         return self._commitlog.slice(offset, size)

@@ -120,6 +120,12 @@ class VerifiedLog:
         """Tell whether L{covers} holds, and none of these records is damaged."""
         return self.covers(first, last) and not self.damage.touches(first, last + 1)
 
+    def region_end(self, offset: int) -> int:
+        """Return where the region ends that a physical offset lies in, whether there is a log or not."""
+        size = self._commitlog.files.file_size
+        at = offset % size
+        return offset - at + min((at // REGION + 1) * REGION, size)
+
     # -- checking ----------------------------------------------------------------------------------------------
 
     def verify(self, offset: int) -> Deferred[None]:

@@ -29,6 +29,7 @@ class FakeLog:
     @ivar repaired: what was put in place of torn records.
     @ivar appended: (offset, size) of each raw append.
     @ivar refusal: raised by the next raw append.
+    @ivar damaged: offset and length of each damaged region.
     """
 
     def __init__(self, data: bytes = b"", begin: int = 0, file_size: int = 1 << 20) -> None:
@@ -42,6 +43,7 @@ class FakeLog:
         self.repaired: dict[int, bytes] = {}
         self.appended: list[tuple[int, int]] = []
         self.refusal: Exception | None = None
+        self.damaged: list[tuple[int, int]] = []
         self._listeners: list[Callable[[int], None]] = []
         self._flush_listeners: list[Callable[[int], None]] = []
 
@@ -114,6 +116,12 @@ class FakeLog:
             return fail(NoSuchMessage(f"{begin} to {end}"))
         return succeed(zlib.crc32(self.data[begin - self.begin : end - self.begin]))
 
+    def find_damage(self, begin: int, end: int) -> Deferred[list[tuple[int, int]]]:
+        """As set."""
+        return succeed(
+            [(offset, length) for offset, length in self.damaged if offset < end and begin < offset + length]
+        )
+
     @property
     def doubtful_from(self) -> int:
         """As set."""
@@ -171,7 +179,9 @@ class FakeTail:
         self.asked: list[tuple[str, int, int]] = []
         self.give: Callable[[], bytes] | None = None
 
-    def ask(self, master: str, begin: int, end: int, follow: bool = False) -> Deferred[Tail | None]:
+    def ask(
+        self, master: str, begin: int, end: int, follow: bool = False, read: bool = False, check: bool = False
+    ) -> Deferred[Tail | None]:
         """Answer at once."""
         self.asked.append((master, begin, end))
         if master not in self.logs:
@@ -181,8 +191,15 @@ class FakeTail:
             return succeed(None)
         minimum, last = log.log_bounds()
 
+        found: list[tuple[int, int]] = []
+
         def tell(crc: int | None) -> Tail:
-            return Tail(minimum, last, crc, self.give() if follow and self.give is not None else b"")
+            data = bytes(log.stored(begin, end - begin)) if read and crc is not None else b""
+            damaged: tuple[tuple[int, int], ...] = ()
+            if check:
+                log.find_damage(begin, end).addCallback(found.extend)
+                damaged = tuple(found)
+            return Tail(minimum, last, crc, self.give() if follow and self.give is not None else b"", data, damaged)
 
         if not minimum <= begin < end <= last:
             return succeed(tell(None))

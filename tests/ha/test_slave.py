@@ -212,6 +212,30 @@ class ComparingTests(SlaveCase):
         """Return the slave's last report in its first connection."""
         return last_report(peers[0].heard)[0]
 
+    def test_damage(self) -> None:
+        """What differs in a damaged region of either log is no other history; what differs beside it is."""
+        self.there.data[:] = noise(100000)
+        self.there.file_size = 1 << 30
+        self.here.data[:] = self.there.data[:90000]
+        self.here.data[60000] ^= 1
+        self.here.damaged = [(59000, 2000)]
+        self.there.data[89999] ^= 1
+        self.there.damaged = [(89000, 3000)]
+        self.make_master()
+        slave = self.make_slave()
+        self.settle(1)
+        self.assertEqual((slave.state, len(self.here.data)), (SlaveState.FOLLOWING, 100000))
+
+    def test_damage_and_another_history(self) -> None:
+        """A difference beside damage stops all, and so does one in a range that is all damaged."""
+        self.there.data[:] = noise(100000)
+        self.there.file_size = 1 << 30
+        for damaged, other in (([(59000, 2000)], 61000), ([(0, 100000)], 60000)):
+            self.here.data[:] = self.there.data[:90000]
+            self.here.data[other] ^= 1
+            self.here.damaged = damaged
+            self.assert_diverged(self.make_slave(), "differ between 24464 and 90000")
+
     def test_differs(self) -> None:
         """A byte that differs in the last 64 KiB stops all, is logged each minute, and heals when it is put right."""
         self.there.data[:] = noise(100000)

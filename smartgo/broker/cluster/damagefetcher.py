@@ -1,9 +1,10 @@
 """
-A slave's repair of its damaged log with its master's records.
+The repair of a damaged log with the bytes that another broker of the same name has at the same place.
 
-While a slave follows its master both logs have the same bytes at the same places. So the master is asked for the
-message at each damaged place, by the request that clients use (33), which a RocketMQ master answers, too. What it says
-is checked like any record before it is written.
+While a slave follows its master both logs have the same bytes at the same places: either asks the other for those of
+each damaged region (30001, L{smartgo.broker.processors.logend}). What is beside the region is asked for as well, and
+has to be the same in both logs; the bytes themselves are checked record by record before they are written. A RocketMQ
+master does not know that request: it is asked for the messages there, one by one, by the request that clients use (33).
 """
 
 from __future__ import annotations
@@ -13,60 +14,135 @@ from typing import Final
 from twisted.logger import Logger
 
 from smartgo.broker.cluster.registrar import Ask
-from smartgo.errors import LogsDiffer
+from smartgo.errors import LogsDiffer, NoSuchMessage
+from smartgo.ha.interfaces import IMasterTail, Tail
 from smartgo.schema.codes import RequestCode, ResponseCode
 from smartgo.schema.command import Command
+from smartgo.schema.hatransfer import TAIL_LIMIT
 from smartgo.schema.headers.messages import ViewMessageRequest
 from smartgo.schema.regions import Region
 from smartgo.store.openstore import OpenStore
 
 TIMEOUT: Final = 6.0
-"""Seconds that the master gets for an answer."""
-_MOST: Final = 64  # records that are asked for at a time
+"""Seconds that a RocketMQ master gets for an answer."""
+_MOST: Final = 64  # questions at a time
 _SIZE_LIMIT: Final = 64 << 20  # bytes of a region that is fetched
+_AROUND: Final = 4096  # bytes on either side of a region that are compared
 
 
 class DamageFetcher:
-    """Fetches the records of damaged regions from a master."""
+    """Fetches the bytes of damaged regions from another broker."""
 
     _log = Logger()
 
-    def __init__(self, ask: Ask, store: OpenStore) -> None:
-        self._ask_at = ask
+    def __init__(self, store: OpenStore, tail: IMasterTail, ask: Ask | None = None) -> None:
+        """
+        @param tail: asks another broker for bytes of its log.
+        @param ask: asks a RocketMQ master for messages; C{None}: a RocketMQ broker is left alone.
+        """
         self._store = store
-        self._given_up: set[Region] = set()  # the master has no messages there
+        self._tail = tail
+        self._ask_at = ask
+        self._given_up: set[tuple[str, Region]] = set()  # who has nothing that would put a region right
 
-    async def repair(self, master: str) -> None:
+    def wanted(self, peer: str) -> list[Region]:
+        """Return the damaged regions that a broker may put right."""
+        return [one for one in self._store.damage.regions if (peer, one) not in self._given_up]
+
+    async def repair(self, peer: str) -> None:
         """
         Repair what can be repaired, some regions at a time.
 
-        @param master: C{host:port} of the main port of a master whose log is the same as ours.
+        @param peer: C{host:port} of the main port of a broker whose log is the same as ours.
         @raise CallFailed: it cannot be asked.
         """
         left = _MOST
-        for region in [one for one in self._store.damage.regions if one not in self._given_up]:
+        for region in self.wanted(peer):
             if left <= 0:
                 return
-            parts = [] if region.length > _SIZE_LIMIT else await self._fetch(master, region)
-            left -= max(1, len(parts))
             try:
-                await self._store.repair_damage(region, b"".join(parts))
+                parts = [] if region.length > _SIZE_LIMIT else await self._fetch(peer, region)
+                if parts is None:
+                    continue  # it may have the bytes later
+                left -= max(1, len(parts))
+                await self._store.repair_damage(region, b"".join(parts), peer)
             except (LogsDiffer, OSError) as error:
-                self._given_up.add(region)
+                self._given_up.add((peer, region))
                 self._log.warn(
-                    "the damaged region at {offset} cannot be put right with what {master} has: {error}",
+                    "the damaged region at {offset} cannot be put right with what {peer} has: {error}",
                     offset=region.offset,
-                    master=master,
+                    peer=peer,
                     error=str(error),
                 )
 
-    async def _fetch(self, master: str, region: Region) -> list[bytes]:
-        """Return the master's records from the beginning of a region on, as long as it has them."""
+    async def _fetch(self, peer: str, region: Region) -> list[bytes] | None:
+        """
+        Return the bytes that another broker has in place of a region; C{None} where it may have them later.
+
+        @raise LogsDiffer: its log is not ours.
+        """
+        bounds = await self._tail.ask(peer, region.offset, region.offset, read=True)
+        if bounds is None:
+            return await self._fetch_messages(peer, region)
+        if bounds.minimum > region.offset:
+            raise LogsDiffer(f"its log begins at {bounds.minimum}")
+        if bounds.end < region.end:
+            return None
+        begin, end = self._around(region, bounds)
+        data = await self._read(peer, begin, end)
+        before, after = data[: region.offset - begin], data[region.end - begin :]
+        try:
+            same = before == await self._own(begin, region.offset) and after == await self._own(region.end, end)
+        except NoSuchMessage:
+            return None  # retention removed it
+        if not same:
+            raise LogsDiffer("its log has other bytes beside the region")
+        return [data[region.offset - begin : region.end - begin]]
+
+    def _around(self, region: Region, bounds: Tail) -> tuple[int, int]:
+        """Return the range that a region and what lies on either side of it have in both logs, without other damage."""
+        minimum, maximum = self._store.log_bounds()
+        begin = max(minimum, bounds.minimum, region.offset - _AROUND)
+        end = min(maximum, bounds.end, region.end + _AROUND)
+        for other in self._store.damage.between(begin, end):
+            if other.end <= region.offset:
+                begin = max(begin, other.end)
+            elif other.offset >= region.end:
+                end = min(end, other.offset)
+        return begin, end
+
+    async def _read(self, peer: str, begin: int, end: int) -> bytes:
+        """
+        Return bytes of another broker's log.
+
+        @raise LogsDiffer: it does not have all of them any more.
+        """
+        parts: list[bytes] = []
+        for at in range(begin, end, TAIL_LIMIT):
+            size = min(TAIL_LIMIT, end - at)
+            piece = await self._tail.ask(peer, at, at + size, read=True)
+            if piece is None or len(piece.data) != size:
+                raise LogsDiffer(f"it does not give its bytes from {at} to {at + size}")
+            parts.append(piece.data)
+        return b"".join(parts)
+
+    async def _own(self, begin: int, end: int) -> bytes:
+        """Return bytes of our log. @raise NoSuchMessage: they are not there."""
+        parts: list[bytes] = []
+        while begin < end:
+            parts.append(await self._store.piece_cold(begin, end - begin))
+            begin += len(parts[-1])
+        return b"".join(parts)
+
+    async def _fetch_messages(self, peer: str, region: Region) -> list[bytes] | None:
+        """Return a RocketMQ master's records from the beginning of a region on, as long as it has them."""
+        if self._ask_at is None:
+            return None
         parts: list[bytes] = []
         at = region.offset
         while at < region.end:
             request = Command.request(RequestCode.VIEW_MESSAGE_BY_ID, ViewMessageRequest(at))
-            answer = await self._ask_at(master, request, TIMEOUT)
+            answer = await self._ask_at(peer, request, TIMEOUT)
             if answer.code != ResponseCode.SUCCESS or not answer.body:
                 break
             parts.append(bytes(answer.body))

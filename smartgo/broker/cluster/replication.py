@@ -13,7 +13,9 @@ from twisted.internet.defer import Deferred, gatherResults, succeed
 from twisted.internet.interfaces import IDelayedCall
 from twisted.logger import Logger
 
+from smartgo.broker.cluster.damagefetcher import DamageFetcher
 from smartgo.broker.cluster.registrystate import Registered
+from smartgo.broker.cluster.replicarepair import ReplicaRepair
 from smartgo.broker.cluster.replicationstate import Replicated
 from smartgo.broker.cluster.tablereplicator import CopiedTables, TableReplicator
 from smartgo.broker.processors.logend import RemoteTail, TailProcessor
@@ -25,7 +27,6 @@ from smartgo.ha.interfaces import SlaveState
 from smartgo.ha.master import Master, MasterSettings
 from smartgo.ha.slave import Slave, SlaveSettings
 from smartgo.net.endpoints import endpoint
-from smartgo.net.sweeper import Sweeper
 from smartgo.net.tls import ClientTLS, ServerTLS
 from smartgo.observer import ObserverList
 from smartgo.remoting.client import RemotingClient
@@ -63,14 +64,14 @@ class MasterReplication:
         env: IEnvironment,
         configuration: Configuration,
         store: OpenStore,
-        sweeper: Sweeper,
+        client: RemotingClient,
         tls: ServerTLS | None,
     ) -> None:
         """
-        @param sweeper: timers, the memory budget, and rate-limited warnings about peers.
+        @param client: asks slaves; its sweeper, the process's, has timers, memory budget and warnings about peers.
         @param tls: certificate and key of our ports, loaded.
         """
-        config, ha = configuration.broker, configuration.ha
+        config, ha, sweeper = configuration.broker, configuration.ha, client.sweeper
         self._role = config.broker_role
         sync = self._role == "SYNC_MASTER"
         key = credentials(ha)
@@ -92,12 +93,18 @@ class MasterReplication:
             tls,
             None if guard is None else guard.admits,
         )
+        fetcher = DamageFetcher(store, RemoteTail(client.ask, key))
+        self._repair = ReplicaRepair(env.clock.seconds, fetcher, self._connected)
         store.cleaner.readers.append(self._master.positions)
         if sync:
             store.add_ack_policy(self._master)
         self.processors: Sequence[IRequestProcessor] = (
-            TailProcessor(store, sweeper.peer_warnings, self._master.allows, guard),
+            TailProcessor(store, sweeper.peer_warnings, self._master.allows, guard, self._repair.heard),
         )
+
+    def _connected(self) -> set[str]:
+        """Return the IP addresses of the slaves that follow now."""
+        return {parse_address(one.address)[0] for one in self._master.slaves()}
 
     @property
     def is_without_master(self) -> bool:
@@ -112,7 +119,8 @@ class MasterReplication:
 
     def stop(self) -> Deferred[None]:
         """Send slaves what is left, and close."""
-        return self._master.stopService()
+        stopping = [Deferred.fromCoroutine(self._repair.stop()), self._master.stopService()]
+        return gatherResults(stopping).addCallback(lambda _: None)
 
     def registered(self, told: Registered) -> None:
         """Ignore it: a master follows nobody."""
@@ -149,6 +157,7 @@ class SlaveReplication:
         @param tls: how masters are spoken to, where that is by TLS.
         """
         ha = configuration.ha
+        key = credentials(ha)
         self._clock = env.clock
         self.master_wanted: ObserverList[[]] = ObserverList("the search for a master")
         self._timer: IDelayedCall | None = None
@@ -159,7 +168,7 @@ class SlaveReplication:
         self._slave = Slave(
             env,
             store,
-            RemoteTail(client.ask, credentials(ha)),
+            RemoteTail(client.ask, key, int(address.rpartition(":")[2]) or None),
             client.sweeper,
             SlaveSettings(ha.ha_ack_mode == "flush", ha.ha_send_heartbeat_interval, ha.ha_housekeeping_interval),
             tls,
@@ -171,10 +180,18 @@ class SlaveReplication:
             store,
             tables,
             lambda: self._slave.state in _FOLLOWED,
+            DamageFetcher(store, RemoteTail(client.ask, key), client.ask),
         )
         store.subscribe(self.replicator)
-        self.processors: Sequence[IRequestProcessor] = ()
+        guard = None if key is None else Guard(env.clock, env.random, key)
+        self.processors: Sequence[IRequestProcessor] = (
+            TailProcessor(store, client.sweeper.peer_warnings, self._is_master, guard),
+        )
         self.registered(Registered(None, None))
+
+    def _is_master(self, ip: str) -> bool:
+        """Tell whether an IP address is that of the master that is followed now."""
+        return ip == self._slave.master_ip
 
     @property
     def is_without_master(self) -> bool:

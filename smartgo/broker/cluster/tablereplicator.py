@@ -10,7 +10,7 @@ sooner for a topic that the log has and the table lacks. Three rules are stricte
  - Delivery positions count when our log has come as far as the master's was then. What it had delivered may not have
    come yet: should we become the master before, nobody would deliver that again.
 
-After the tables, damaged regions of our log are put right with the master's records
+After the tables, damaged regions of our log are put right with the master's bytes
 (L{smartgo.broker.cluster.damagefetcher}).
 
 What is answered byte by byte as the last time is not even read, unless our own table has changed meanwhile.
@@ -106,8 +106,12 @@ class TableReplicator(Service):
         store: OpenStore,
         tables: CopiedTables,
         followed: Callable[[], bool],
+        damage: DamageFetcher,
     ) -> None:
-        """@param followed: tells whether the master's log is being followed."""
+        """
+        @param followed: tells whether the master's log is being followed.
+        @param damage: puts damaged regions of our log right.
+        """
         self._clock = clock
         self._ask_at = ask
         self._store = store
@@ -116,7 +120,7 @@ class TableReplicator(Service):
         self._offsets = tables.offsets
         self._delays = tables.delays
         self._followed = followed
-        self._damage = DamageFetcher(ask, store)
+        self._damage = damage
         self._delays_changed = tables.delays_changed
         self._timer: IDelayedCall | None = None
         self._running: Deferred[None] = succeed(None)

@@ -1,14 +1,15 @@
 """
-The question that a slave asks a master's main port before it follows its log (30001), and its answer.
+The question about a log that brokers ask at each other's main port (30001), and its answer.
 
-Rules: reliability H3, X6: only those who may replicate are answered; where the master has a key, who has it, too
-(L{smartgo.ha.guard}). A RocketMQ broker answers 3 to it.
+A slave asks its master before it follows its log; each asks the other for bytes in place of damaged ones
+(L{smartgo.broker.cluster.damagefetcher}). Rules: reliability H3, S8, X6: a master answers only those who may replicate,
+a slave only its master; where there is a key, who has it, too (L{smartgo.ha.guard}). A RocketMQ broker answers 3 to it.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Final
 
 from twisted.internet.defer import Deferred
@@ -36,26 +37,35 @@ TIMEOUT: Final = 5.0
 
 _CHALLENGE: Final = re.compile("[0-9a-f]{16,128}")
 """A slave signs nothing else: a signature does not say for what request it is, so nobody may choose the text."""
+_LAST_PORT: Final = 65535
 
 
 @implementer(IRequestProcessor)
 class TailProcessor(Processor):
-    """Answers the question on a master."""
+    """Answers the question."""
 
     codes = answered_by("logend")
 
     def __init__(
-        self, log: IReplicatedLog, warnings: RateLimitedLog, allows: Callable[[str], bool], guard: Guard | None = None
+        self,
+        log: IReplicatedLog,
+        warnings: RateLimitedLog,
+        allows: Callable[[str], bool],
+        guard: Guard | None = None,
+        heard: Callable[[str, int], None] | None = None,
     ) -> None:
         """
         @param warnings: where those are logged who may not replicate.
         @param allows: whether who comes from this IP address may replicate.
         @param guard: who else has a say in it.
+        @param heard: called with the IP address and the main port of each slave that asks; C{None} on a slave, which
+            nobody follows.
         """
         self._log = log
         self._warnings = warnings
         self._allows = allows
         self._guard = guard
+        self._heard = heard
 
     def process(self, peer: IPeer, request: Command) -> Deferred[Answer]:
         """
@@ -68,10 +78,13 @@ class TailProcessor(Processor):
 
     async def _tell(self, ip: str, request: Command) -> Answer:
         header = request.read(TailRequest)
+        if self._heard is None and not header.read:
+            return request.answer(ResponseCode.REQUEST_CODE_NOT_SUPPORTED, "a slave cannot be followed")
         guard = self._guard
         try:
             if not self._allows(ip):
-                raise NoPermission(f"{ip} may not replicate from this broker: haAllow does not name it")
+                why = "haAllow does not name it" if self._heard is not None else "it is not the master of this slave"
+                raise NoPermission(f"{ip} may not replicate from this broker: {why}")
             signed = guard is None or guard.check(request, header.challenge)
         except NoPermission as error:
             self._warnings.warn(ip, "not replicating to {slave}: {why}", slave=ip, why=str(error))
@@ -82,36 +95,61 @@ class TailProcessor(Processor):
         begin, end = header.begin, header.end
         if not 0 <= begin <= end <= begin + TAIL_LIMIT:
             raise RequestRefused(f"not a range of the log of at most {TAIL_LIMIT} bytes: {begin} to {end}")
-        crc = None
+        if self._heard is not None and header.main_port is not None and 0 < header.main_port <= _LAST_PORT:
+            self._heard(ip, header.main_port)
+        crc, data = None, b""
         if begin < end:
             try:
                 crc = await self._log.crc(begin, end)
+                data = await self._read(begin, end) if header.read else b""
             except NoSuchMessage:
                 pass  # it is answered without
+        damaged: Sequence[tuple[int, int]] = ()
+        if header.check:
+            try:
+                damaged = await self._log.find_damage(begin, end)
+            except OSError as error:
+                self._warnings.warn(ip, "the log at {begin} cannot be read: {why}", begin=begin, why=str(error))
         minimum, last = self._log.log_bounds()
         answer = TailAnswer(minimum=minimum, end=last, crc=crc)
+        if damaged:
+            answer.damaged = ",".join(f"{offset}+{length}" for offset, length in damaged)
         if guard is not None:
             answer.challenge = guard.challenge()
             answer.ticket = guard.ticket() if header.follow else None
-        return request.answer(header=answer)
+        return request.answer(header=answer, body=data)
+
+    async def _read(self, begin: int, end: int) -> bytes:
+        parts: list[bytes] = []
+        while begin < end:
+            parts.append(await self._log.piece_cold(begin, end - begin))
+            begin += len(parts[-1])
+        return b"".join(parts)
 
 
 @implementer(IMasterTail)
 class RemoteTail:
-    """Asks a master the question."""
+    """Asks another broker the question."""
 
     _log = Logger()
 
-    def __init__(self, ask: Ask, credentials: AccessKey | None = None) -> None:
-        """@param credentials: our key, for masters that ask for one."""
+    def __init__(self, ask: Ask, credentials: AccessKey | None = None, main_port: int | None = None) -> None:
+        """
+        @param credentials: our key, for brokers that ask for one.
+        @param main_port: of ours, where our master can ask us; C{None} for a master.
+        """
         self._ask_at = ask
         self._credentials = credentials
+        self._main_port = main_port
         self._challenge: tuple[str, str] | None = None  # the last that we were given, behind the address that gave it
         self._unguarded: str | None = None  # a master of which we have said that it asks for no key
 
-    def ask(self, master: str, begin: int, end: int, follow: bool = False) -> Deferred[Tail | None]:
+    def ask(
+        self, master: str, begin: int, end: int, follow: bool = False, read: bool = False, check: bool = False
+    ) -> Deferred[Tail | None]:
         """See L{IMasterTail}."""
-        return Deferred.fromCoroutine(self._ask(master, TailRequest(begin=begin, end=end, follow=follow or None)))
+        header = TailRequest(begin, end, follow or None, None, check or None, read or None, self._main_port)
+        return Deferred.fromCoroutine(self._ask(master, header))
 
     async def _ask(self, master: str, header: TailRequest) -> Tail | None:
         answer = await self._send(master, header)
@@ -154,9 +192,11 @@ class RemoteTail:
 
 
 def _read(answer: Command) -> Tail:
-    """@raise BadHeader: it lacks a field. @raise ValueError: what should be a ticket is none."""
+    """@raise BadHeader: it lacks a field. @raise ValueError: what should be a ticket, or a region, is none."""
     header = answer.read(TailAnswer)
     ticket = bytes.fromhex(header.ticket or "")
     if len(ticket) not in (0, TICKET_WORD_SIZE):
         raise ValueError(f"a ticket of {len(ticket)} bytes")
-    return Tail(header.minimum, header.end, header.crc, ticket)
+    damaged = [one.split("+") for one in (header.damaged or "").split(",") if one]
+    places = tuple((int(offset), int(length)) for offset, length in damaged)
+    return Tail(header.minimum, header.end, header.crc, ticket, bytes(answer.body or b""), places)

@@ -32,7 +32,6 @@ class RequestRow(NamedTuple):
 _REFUSED: Final = ResponseCode.SYSTEM_ERROR  # with a remark: ask the master
 _UNAVAILABLE: Final = ResponseCode.SERVICE_NOT_AVAILABLE  # a producer then tries another broker
 _NO_SLAVE: Final = ResponseCode.SLAVE_NOT_AVAILABLE
-_UNKNOWN: Final = ResponseCode.REQUEST_CODE_NOT_SUPPORTED
 
 REQUESTS: Final = (
     RequestRow(RequestCode.SEND_MESSAGE, broker="send", slave=_UNAVAILABLE),
@@ -190,7 +189,7 @@ REQUESTS: Final = (
     RequestRow(RequestCode.AUTH_DELETE_ACL),
     RequestRow(RequestCode.AUTH_GET_ACL),
     RequestRow(RequestCode.AUTH_LIST_ACL),
-    RequestRow(RequestCode.GET_LOG_TAIL, broker="logend", slave=_UNKNOWN),
+    RequestRow(RequestCode.GET_LOG_TAIL, broker="logend"),
     RequestRow(RequestCode.GET_RETENTION, broker="queueadmin"),
     RequestRow(RequestCode.BACKUP_STORE, broker="storeadmin"),
     RequestRow(RequestCode.GET_STORE_STATE, broker="storeadmin"),

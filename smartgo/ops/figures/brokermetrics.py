@@ -362,6 +362,10 @@ class OpenBrokerMetrics:
             ("smartgo_store_disk_free_bytes", "Free bytes of the store's file system.", free),
         ):
             yield self._gauge(name, about, float(value))
+        yield self._counter(
+            "smartgo_store_damaged_regions_repaired", "Damaged regions put right with the bytes of another broker.",
+            broker.store.damage.repaired,
+        )  # fmt: skip
         unread = islice(broker.group_progress.unread_removals.totals(), self._series)
         yield from removals(_NODE, self._node, broker.store.cleaner.removed, unread)
 

@@ -1,5 +1,7 @@
 """
-Headers of the question that a slave asks before it follows a master's log (reliability H3): 30001 and its answer.
+Headers of the question about a log that brokers ask each other (reliability H3): 30001 and its answer.
+
+A slave asks it before it follows a master's log. Either asks it for bytes in place of damaged ones (reliability S8).
 
 It is smartgo's own: RocketMQ has nothing like it, and answers REQUEST_CODE_NOT_SUPPORTED. The stream itself
 (L{smartgo.schema.hatransfer}) has no room for a checksum.
@@ -14,7 +16,7 @@ from typing import Final
 
 from msgspec import field
 
-from smartgo.schema.headerfields import Header, Int64
+from smartgo.schema.headerfields import Header, Int32, Int64
 
 CHALLENGE: Final = "challenge"
 """The field of a refusal that has a challenge."""
@@ -29,12 +31,18 @@ class TailRequest(Header, gc=False):
         the bounds are asked for.
     @ivar follow: the asker is about to follow, and needs a ticket where the master gives any.
     @ivar challenge: the last that the master gave the asker, if it did.
+    @ivar check: the range is to be checked for damage before the answer.
+    @ivar read: the bytes of the range are wanted as the body of the answer.
+    @ivar main_port: the port of a slave at which its master can ask it the same question, for bytes of its log.
     """
 
     begin: Int64
     end: Int64
     follow: bool | None = None
     challenge: str | None = None
+    check: bool | None = None
+    read: bool | None = None
+    main_port: Int32 | None = None
 
 
 class TailAnswer(Header, gc=False):
@@ -46,6 +54,8 @@ class TailAnswer(Header, gc=False):
     @ivar crc: CRC-32 of the range, 0 to 2^32 - 1; absent where the log does not have all of it.
     @ivar ticket: with what the stream has to begin, in hexadecimal digits; absent where it has to begin with nothing.
     @ivar challenge: for the asker's next question; absent where questions need not be signed.
+    @ivar damaged: the damaged regions of a checked range, as C{offset+length} with commas between; absent where
+        there is none.
     """
 
     minimum: Int64 = field(name="minOffset")
@@ -53,3 +63,4 @@ class TailAnswer(Header, gc=False):
     crc: Int64 | None = field(name="crc32", default=None)
     ticket: str | None = None
     challenge: str | None = None
+    damaged: str | None = None

@@ -9,7 +9,9 @@ from twisted.internet.defer import Deferred, fail
 from twisted.trial.unittest import SynchronousTestCase
 
 from smartgo.broker.cluster import tablereplicator
+from smartgo.broker.cluster.damagefetcher import DamageFetcher
 from smartgo.broker.cluster.tablereplicator import CopiedTables, TableReplicator
+from smartgo.broker.processors.logend import RemoteTail
 from smartgo.broker.tables.adoption import adopt
 from smartgo.broker.tables.groups import GroupTable
 from smartgo.broker.tables.offsets import OffsetTable, Owed
@@ -77,6 +79,7 @@ class Slave:
             store,
             CopiedTables(self.topics, self.groups, self.offsets, self.delays, self.count),
             lambda: self.followed,
+            DamageFetcher(store, RemoteTail(self.ask), self.ask),
         )
         self.replicator.master = address
         self.replicator.startService()
