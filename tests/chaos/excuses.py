@@ -12,7 +12,7 @@ from collections import defaultdict
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 
-from tests.chaos.history import TURNS, Crash, History, Ok, Place, broker_of, topic_of
+from tests.chaos.history import TURNS, Crash, Dropped, History, Ok, Place, broker_of, topic_of
 from tests.chaos.judgement import Anomaly, Judgement, Kind
 
 
@@ -157,7 +157,7 @@ def _deleted(run: History) -> Iterator[Anomaly]:
         dropped = topics.get(topic_of(ok.queue))
         if dropped is not None:
             del run.acked[ok.value]
-            if dropped.certain and ok.t < dropped.begun:
+            if dropped.certain and ok.t < dropped.begun and not _forgettable(run, dropped):
                 gone[ok.value] = dropped.t
     for finals in run.finals.values():
         for final in finals:
@@ -167,3 +167,11 @@ def _deleted(run: History) -> Iterator[Anomaly]:
                     f"{final.value} is at {final.queue} {final.offset} of {final.replica}; its topic was deleted after"
                     f" {gone[final.value]:.3f} s",
                 )
+
+
+def _forgettable(run: History, dropped: Dropped) -> bool:
+    """Return whether a crash may have undone a deletion, as it was not durable yet (reliability D15)."""
+    return any(
+        crash.window and not crash.flushes and dropped.begun < crash.t < dropped.t + crash.window
+        for crash in run.crashes
+    )

@@ -344,6 +344,9 @@ class History:
                 (self.committed if event.commit else self.rolled_back).add(event.value)
             case Read():
                 self.reads.append(event)
+                if event.group:  # which may commit it from now on
+                    after = event.offset + 1
+                    self.commits.append(Commit(t=event.t, group=event.group, queue=event.queue, offset=after))
             case Commit() | Stored():
                 self.commits.append(event)
             case Plan():

@@ -368,6 +368,10 @@ class DeletedTopicTests(KindCase):
         self.assert_found(self.judge(brief, [dropped], whole, read_finally(["x"], queue=queue)), Kind.PHANTOM)
         doubtful: Event = Dropped(t=3, topic="Brief", begun=2, certain=False)
         self.assert_valid(self.judge(brief, [doubtful], whole, read_finally(["x"], queue=queue)))
+        power = Crash(t=3.5, broker="broker-a", window=1.0)
+        self.assert_valid(self.judge(brief, [dropped, power], whole, read_finally(["x"], queue=queue)))
+        flushed = replace(power, flushes=True)
+        self.assert_found(self.judge(brief, [dropped, flushed], whole, read_finally(["x"], queue=queue)), Kind.PHANTOM)
 
 
 class GroupTests(KindCase):
@@ -392,6 +396,13 @@ class GroupTests(KindCase):
         self.assert_valid(self.judge(self.whole, [replace(self.group, topics=["Others"])], []))
         other = [replace(read, group="h") for read in self.reads]
         self.assert_found(self.judge(self.whole, [self.group], [*other]), Kind.UNDELIVERED)
+
+    def test_commits(self) -> None:
+        """A group is at most behind what it was given."""
+        stored = Stored(t=5, group="g", queue=QUEUE, offset=2)
+        self.assert_valid(self.judge(self.whole, [self.group], [*self.reads], [stored]))
+        early = replace(stored, t=3.5)
+        self.assert_found(self.judge(self.whole, [self.group], [*self.reads], [early]), Kind.STALE_COMMIT)
 
     def test_refused(self) -> None:
         """A message that a consumer refused must come again, unless a crash may have lost that."""

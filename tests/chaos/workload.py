@@ -20,32 +20,24 @@ from twisted.internet.task import deferLater, react
 from twisted.python.failure import Failure
 from zope.interface import implementer
 
-from smartgo.client.client import Client, header_of, succeeded
+from smartgo.client.client import Client
 from smartgo.client.consumer import PushConsumer
-from smartgo.client.internal.subscription import EVERYTHING, subscription
 from smartgo.client.listening import ConsumerSettings
-from smartgo.client.messages import Message, ReceivedMessage, decode_messages
+from smartgo.client.messages import Message, ReceivedMessage
 from smartgo.client.producer import Producer
 from smartgo.client.pullconsumer import (
-    BATCH,
-    SUBSCRIBES,
-    TOOLS_GROUP,
     PullConsumer,
     PullStatus,
-    pull_answer,
-    pull_command,
 )
 from smartgo.env.real import RealEnvironment
 from smartgo.errors import CallFailed, PeerRefused
 from smartgo.schema.bodies import ConsumeFromWhere, MessageQueue
-from smartgo.schema.codes import RequestCode, ResponseCode
-from smartgo.schema.command import Command
-from smartgo.schema.headers.offsets import MaxOffsetRequest, MinOffsetRequest, OffsetResponse
 from tests.chaos import history
-from tests.chaos.history import Bounds, Commit, Event, Fail, Info, Invoke, Ok, Read, Stored
+from tests.chaos.finalread import FinalReader
+from tests.chaos.history import Commit, Event, Fail, Info, Invoke, Ok, Stored
+from tests.chaos.values import body_of, queue_name, read_of
 
 _UNTIRING: Final = 1_000_000  # bytes from which bodies would be compressed
-_LONGEST: Final = 80  # bytes of a value
 _PAUSE: Final = 0.2  # seconds before a reader that was refused tries again
 _COMMIT_EVERY: Final = 1.0  # seconds
 _PATIENCE: Final = 60.0  # seconds that the final read goes on trying at one queue
@@ -94,30 +86,6 @@ class FinalRead(msgspec.Struct, kw_only=True, tag="final"):
     address: str
     queues: list[str]
     whole: bool = True
-
-
-def queue_name(queue: MessageQueue) -> str:
-    """Return the text that names a queue in a history."""
-    return f"{queue.topic}@{queue.broker_name}:{queue.queue_id}"
-
-
-def parse_queue(name: str) -> MessageQueue:
-    """Return the queue that a text of a history names."""
-    topic, _, rest = name.partition("@")
-    broker, _, number = rest.rpartition(":")
-    return MessageQueue(topic=topic, broker_name=broker, queue_id=int(number))
-
-
-def body_of(value: str, size: int) -> bytes:
-    """Return a body that names its value first; what follows differs from value to value."""
-    head = value.encode() + b"|"
-    pad = zlib.crc32(head).to_bytes(4, "big").hex().encode()
-    return (head + pad * (max(size - len(head), 0) // len(pad) + 1))[: max(size, len(head))]
-
-
-def value_of(body: bytes) -> str:
-    """Return the value that a body begins with; of one that is none, a text that nobody sent."""
-    return body.partition(b"|")[0][:_LONGEST].decode(errors="replace")
 
 
 @implementer(IReadDescriptor)
@@ -251,17 +219,7 @@ class _Loaded(_Work):
             self._seen(message, self.plan.group, "")
 
     def _seen(self, message: ReceivedMessage, who: str, session: str) -> None:
-        self.tell(
-            Read(
-                t=self.now,
-                who=who,
-                queue=queue_name(message.queue),
-                offset=message.queue_offset,
-                value=value_of(message.body),
-                digest=zlib.crc32(message.body),
-                session=session,
-            )
-        )
+        self.tell(read_of(message, self.now, who, session))
 
     async def _read(self, reader: PullConsumer, queue: MessageQueue) -> None:
         """Read one queue from its begin on, and commit how far; after a failure go on where it was."""
@@ -299,70 +257,10 @@ class _FinallyRead(_Work):
 
     async def run(self, ended: Deferred[None]) -> None:
         """Read all queues, twice; a queue that cannot be read leaves no bounds."""
-        self.tell(history.Plan(t=self.now, replica=self.plan.replica, queues=self.plan.queues))
-        for turn in (1, 2):
-            for name in self.plan.queues:
-                deadline = self.now + _PATIENCE
-                while True:
-                    try:
-                        await self._read(turn, name, parse_queue(name))
-                        break
-                    except CallFailed as error:
-                        if self.now > deadline:
-                            self.tell(history.Note(t=self.now, text=f"final read of {name}: {error}"))
-                            break
-                        await self.wait(_PAUSE)
+        plan = self.plan
+        reader = FinalReader(self.client, self.tell, lambda: self.now)
+        await reader.read(plan.replica, plan.address, plan.queues, plan.whole)
         await self.client.stop()
-
-    async def _read(self, turn: int, name: str, queue: MessageQueue) -> None:
-        topic, number = queue.topic, queue.queue_id
-        try:
-            begin = await self._offset(RequestCode.GET_MIN_OFFSET, MinOffsetRequest(topic=topic, queue_id=number))
-            end = await self._offset(RequestCode.GET_MAX_OFFSET, MaxOffsetRequest(topic=topic, queue_id=number))
-        except PeerRefused as error:
-            if error.code != ResponseCode.TOPIC_NOT_EXIST:
-                raise
-            begin = end = 0  # it says that it has no such queue: an answer, not a failure to read
-        found: list[Event] = []
-        wants = subscription(topic, EVERYTHING, self.env.clock.wall_ms())
-        at = begin
-        while at < end:
-            request = pull_command(TOOLS_GROUP, queue, at, wants, BATCH, 0, SUBSCRIBES)
-            answer = await self.client.remoting.ask(self.plan.address, request, 10)
-            status, place = pull_answer(answer)
-            if status is PullStatus.FOUND:
-                for message in decode_messages(answer.body, queue.broker_name):
-                    found.append(
-                        history.Final(
-                            t=self.now,
-                            replica=self.plan.replica,
-                            turn=turn,
-                            queue=name,
-                            offset=message.queue_offset,
-                            value=value_of(message.body),
-                            digest=zlib.crc32(message.body),
-                        )
-                    )
-            if place.next_begin_offset <= at:
-                raise CallFailed(f"{name} of {self.plan.replica} leads no further than {at}: {status.name}")
-            at = place.next_begin_offset
-        for event in found:  # all or none: what is read again after a failure would count twice
-            self.tell(event)
-        self.tell(
-            Bounds(
-                t=self.now,
-                replica=self.plan.replica,
-                turn=turn,
-                queue=name,
-                begin=begin,
-                end=end,
-                whole=self.plan.whole,
-            )
-        )
-
-    async def _offset(self, code: RequestCode, header: Any) -> int:
-        answer = await self.client.remoting.ask(self.plan.address, Command.request(code, header), 10)
-        return header_of(OffsetResponse, succeeded(answer)).offset
 
 
 def _main(reactor: Any, plan: str) -> Deferred[None]:

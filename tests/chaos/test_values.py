@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from twisted.trial.unittest import SynchronousTestCase
 
-from tests.chaos.workload import body_of, parse_queue, queue_name, value_of
+from tests.chaos.values import body_of, parse_queue, queue_name, value_of
 
 
 class BodyTests(SynchronousTestCase):
