@@ -69,7 +69,7 @@ class NodeService(MultiService):
         """Log the version and the warnings of the configuration, now that there is a log; then start the services."""
         _log.info("smartgo {version} starts", version=product_version())
         for warning in self.configuration.warnings:
-            _log.warn("{warning}", warning=warning)
+            _log.warn("{text}", text=warning)  # "warning" is Twisted's own key
         if not self._user():
             _log.warn("this process runs as root, which it does not need: run it as a user of its own")
         super().startService()

@@ -99,7 +99,9 @@ def _lost(run: History, judgement: Judgement) -> Iterator[Anomaly]:
             for turn in TURNS:
                 for final in run.finals[plan.replica, turn, queue]:
                     where[final.value].add((queue, final.offset))
-        acked = sorted((ok for ok in run.required if not ok.queue or ok.queue in plan.queues), key=lambda ok: ok.t)
+        brokers = {broker_of(queue) for queue in plan.queues}
+        acked = [ok for ok in run.required if (ok.queue in plan.queues if ok.queue else ok.broker in ("", *brokers))]
+        acked.sort(key=lambda ok: ok.t)
         lost: list[Ok] = []
         found: list[Ok] = []
         for ok in acked:

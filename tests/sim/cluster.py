@@ -65,6 +65,7 @@ class Node:
     @ivar alive: whether a process runs.
     @ivar starts: how often it was started.
     @ivar deaths: why a process ended of itself, in order.
+    @ivar emptied: whether its store was removed, so that it may begin later than its master's.
     """
 
     def __init__(self, machine: Machine, flags: Flags, profile: Profile) -> None:
@@ -77,6 +78,7 @@ class Node:
         self.server: Any = None
         self.starts = 0
         self.deaths: list[str] = []
+        self.emptied = False
 
     @property
     def alive(self) -> bool:
@@ -285,6 +287,7 @@ class Cluster:
     def _registry(self, number: int) -> RegistryNode:
         machine = self.world.machine(f"registry-{number}")
         flags = {"bindAddress": machine.address, "allowInsecure": "true", "kvConfigPath": "/registry/kv.json"}
+        flags["adminAllow"] = "10.0.0.0/8"
         return RegistryNode(machine, {f"registry.{name}": value for name, value in flags.items()}, self.profile)
 
     def _broker(self, pair: str, slave: bool) -> BrokerNode:

@@ -4,20 +4,24 @@ from __future__ import annotations
 
 import gc
 from collections.abc import Collection
-from typing import Final, NamedTuple, cast
+from typing import IO, Final, NamedTuple, cast
 
+from twisted.internet.defer import Deferred
 from twisted.logger import ILogObserver, LogEvent, globalLogPublisher
 from twisted.python.failure import Failure
 
 from smartgo.errors import ServiceNotAvailable
+from tests.chaos.checker import check
+from tests.chaos.history import Recorder, Stuck
+from tests.chaos.judgement import Verdict
 from tests.sim.cluster import Cluster
 from tests.sim.kernel import Kernel
 from tests.sim.profile import Profile
 from tests.sim.seeds import Streams
 from tests.sim.trace import Trace
+from tests.sim.workload import Workload
 
-SETTLED: Final = 60.0
-"""Virtual seconds after the last fault within which all must be well again (reliability T3)."""
+_NEVER: Final = 600.0  # virtual seconds after which what a run waits for does not come any more
 
 
 class Outcome(NamedTuple):
@@ -56,12 +60,29 @@ class Bugs:
             self.found.append(failure.getTraceback()[-1500:])
 
 
+class TracedLines:
+    """A file that writes each line into the trace: the history belongs to what a seed must repeat."""
+
+    def __init__(self, kernel: Kernel) -> None:
+        self._kernel = kernel
+
+    def write(self, line: bytes) -> int:
+        """Trace a line."""
+        self._kernel.trace(line.decode().rstrip())
+        return len(line)
+
+    def close(self) -> None:
+        """Nothing to do."""
+
+
 class Simulation:
     """
     One seed's simulation.
 
     @ivar kernel: time.
     @ivar cluster: the servers.
+    @ivar workload: the clients.
+    @ivar recorder: the history, which the checker judges.
     """
 
     def __init__(self, seed: int, minutes: float, without: Collection[int] = (), keep_trace: bool = False) -> None:
@@ -80,6 +101,8 @@ class Simulation:
         self.bugs = Bugs()
         self.kernel.trace("profile", self.profile)
         self.cluster = Cluster(self.kernel, self.streams, self.profile)
+        self.recorder = Recorder(cast("IO[bytes]", TracedLines(self.kernel)), lambda: self.kernel.now)
+        self.workload = Workload(self.cluster, self.streams, self.recorder)
 
     def run(self) -> Outcome:
         """Run it: first under faults, then without, until all is well again."""
@@ -88,17 +111,21 @@ class Simulation:
         gc.disable()  # what dead processes leave behind must not be collected, and run, in the middle
         try:
             self.cluster.start()
+            self._await(self.workload.start(), "the clients' start")
             self.kernel.run(self.minutes * 60)
-            self.kernel.run(SETTLED)
+            self._await(self.workload.settle(), "the end of the clients")
             self._check_settled()
+            self._await(self.workload.final_read(), "the final read")
         finally:
             globalLogPublisher.removeObserver(observer)
             gc.enable()
-        self.violations += [f"bug: {text}" for text in self.bugs.found]
-        self.violations += [f"bug: {failure.getTraceback()[-1500:]}" for failure in self.kernel.bugs]
+        bugs = [failure.getTraceback()[-1500:] for failure in (*self.kernel.bugs, *self.workload.broken)]
+        self.violations += [f"bug: {text}" for text in (*self.bugs.found, *bugs)]
+        judgement = check(self.recorder.events)
+        self.violations += [f"{anomaly.kind.value}: {anomaly.text}" for anomaly in judgement.anomalies]
         return Outcome(
             self.seed,
-            "invalid" if self.violations else "valid",
+            Verdict.INVALID.value if self.violations else judgement.verdict.value,
             tuple(self.violations),
             self.trace.digest,
             self.profile,
@@ -107,16 +134,21 @@ class Simulation:
             tuple(self.trace.lines),
         )
 
+    def _await(self, waiting: Deferred[None], what: str) -> None:
+        """Let time pass until something is done; record that it never is."""
+        if not self.kernel.wait(waiting, _NEVER):
+            self.recorder.add(Stuck(text=f"{what} is not done after {_NEVER:g} s"))
+
     def _check_settled(self) -> None:
         """Check that all servers serve, and that slaves have what their masters have."""
         for node in self.cluster.nodes:
             if not node.ready:
-                self.violations.append(f"liveness: {node.name} does not serve; {node.deaths}")
+                self.recorder.add(Stuck(text=f"{node.name} does not serve; {node.deaths}"))
         for node in self.cluster.brokers.values():
             if not node.is_master and node.opened is not None:
                 now = node.opened.replication.now()
                 if now.behind or now.state is None or now.state.value != "following":
-                    self.violations.append(f"liveness: {node.name} has not caught up: {now}")
+                    self.recorder.add(Stuck(text=f"{node.name} has not caught up: {now}"))
 
 
 def run(seed: int, minutes: float = 10, without: Collection[int] = (), keep_trace: bool = False) -> Outcome:

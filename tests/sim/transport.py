@@ -244,8 +244,9 @@ class End:
             if other._reading:
                 self._deliver()
         elif self._ended is not None:
+            ended = self._ended
             self._drop()
-            other._hear(self._ended)
+            other._hear(ended)
 
     def _deliver(self) -> None:
         wires, other = self._wires, self.other

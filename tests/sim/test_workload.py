@@ -1,0 +1,74 @@
+"""The workload: its clients do what they are for, and break nothing in a cluster without faults."""
+
+from __future__ import annotations
+
+import gc
+from collections import Counter
+
+from twisted.trial.unittest import SynchronousTestCase
+
+from tests.chaos.checker import check
+from tests.chaos.history import Commit, Dropped, Event, Fail, Final, Invoke, Ok, Read, Stored, topic_of
+from tests.chaos.judgement import Verdict
+from tests.sim.clients import LEVELS, ORDERLY, ORDERS, PLAIN, READERS, TIMED
+from tests.sim.run import Simulation
+
+
+class WorkloadTests(SynchronousTestCase):
+    """One run without faults, looked at from all sides."""
+
+    events: tuple[Event, ...] = ()
+
+    def setUp(self) -> None:
+        """Run it once for all tests."""
+        if not self.events:
+            simulation = Simulation(5, minutes=2)
+            outcome = simulation.run()
+            self.assertEqual((outcome.verdict, outcome.violations), ("valid", ()))
+            type(self).events = tuple(simulation.recorder.events)
+
+    def tearDown(self) -> None:
+        """Drop what dead processes leave behind."""
+        gc.collect()
+
+    def test_valid(self) -> None:
+        """Everything was acknowledged, and everything is known."""
+        judgement = check(self.events)
+        self.assertIs(judgement.verdict, Verdict.VALID)
+        self.assertEqual(judgement.unknown, [])
+        self.assertGreater(judgement.counts["ok"], 50)
+        self.assertEqual([event for event in self.events if isinstance(event, Fail)], [])
+
+    def test_sends(self) -> None:
+        """Plain and one-way sends, batches, orders, messages by delay level and by time."""
+        invoked = [event for event in self.events if isinstance(event, Invoke)]
+        senders = Counter(event.who for event in invoked)
+        self.assertLessEqual({"plain", "order", "batch", "timed", "tool", "operator"}, set(senders))
+        self.assertTrue(any(event.batch and event.part for event in invoked))
+        self.assertTrue(any(event.delay in LEVELS for event in invoked))
+        self.assertTrue(any(event.delay and event.delay not in LEVELS for event in invoked))
+        self.assertTrue(any(not event.wait for event in invoked))
+
+    def test_consumption(self) -> None:
+        """Groups get everything, refuse some of it and get it again; sessions read and commit."""
+        reads = [event for event in self.events if isinstance(event, Read)]
+        self.assertEqual({event.group for event in reads}, {READERS, ORDERLY, ""})
+        self.assertTrue(any(event.failed for event in reads if event.group == READERS))
+        self.assertTrue(any(event.queue.startswith("%RETRY%") for event in reads))
+        self.assertEqual({topic_of(event.queue) for event in reads if event.group == ORDERLY}, {ORDERS})
+        self.assertTrue(any(isinstance(event, Commit) for event in self.events))
+        self.assertTrue(any(isinstance(event, Stored) and event.offset for event in self.events))
+
+    def test_topics(self) -> None:
+        """Topics are created and deleted meanwhile."""
+        dropped = [event for event in self.events if isinstance(event, Dropped)]
+        self.assertTrue(dropped)
+        self.assertTrue(all(event.certain for event in dropped))
+        filled = {topic_of(event.queue) for event in self.events if isinstance(event, Ok)}
+        self.assertTrue(filled & {event.topic for event in dropped})
+
+    def test_final_read(self) -> None:
+        """All four brokers are read."""
+        finals = [event for event in self.events if isinstance(event, Final)]
+        self.assertEqual(len({event.replica for event in finals}), 4)
+        self.assertEqual({topic_of(event.queue) for event in finals}, {PLAIN, ORDERS, TIMED})

@@ -1,0 +1,241 @@
+"""
+The workload of a simulation: its virtual clients, what must go on when the faults are over, and the final read.
+
+A run calls L{Workload.start}, lets time pass under faults, then L{Workload.settle} and L{Workload.final_read}; the
+history that the recorder then holds goes to the checker.
+"""
+
+from __future__ import annotations
+
+import math
+import zlib
+from collections.abc import Callable, Coroutine
+from typing import Any, Final
+
+from twisted.internet.defer import Deferred, DeferredList
+from twisted.internet.task import deferLater
+from twisted.python.failure import Failure
+
+from smartgo import Admin, CallFailed, Client, Message, MessageQueue, Producer, SmartgoError, lag_of
+from tests.chaos.finalread import FinalReader
+from tests.chaos.history import Group, Info, Invoke, Ok, Recorder, Stuck, broker_of
+from tests.chaos.values import body_of, queue_name
+from tests.sim.clients import (
+    ORDERLY,
+    ORDERS,
+    PLAIN,
+    QUEUES,
+    READERS,
+    TIMED,
+    BatchSender,
+    ConsumingClient,
+    OrderlyClient,
+    OrderSender,
+    PlainSender,
+    TimedSender,
+    ToolClient,
+    VirtualClient,
+)
+from tests.sim.cluster import Cluster
+from tests.sim.seeds import Streams
+
+SETTLED: Final = 60.0
+"""Seconds after the last fault within which sends must succeed, and consumers have consumed all (reliability T3)."""
+
+RATE: Final = 0.25
+"""Sends a second of each producer."""
+
+_PAUSE: Final = 0.5  # seconds before what was refused is tried again
+_STOPPED: Final = 30.0  # seconds in which a client must end
+_LONGEST: Final = 6000  # bytes of a body, where a file of the log has room for some of them
+
+
+class Workload:
+    """
+    The clients of a cluster.
+
+    @ivar clients: the client processes by name; they may be killed, stopped and started.
+    @ivar topics: all that were created, or were to be.
+    @ivar refuses: whether consumers refuse messages at times.
+    @ivar rate: sends a second of each producer.
+    @ivar longest: bytes of the longest body.
+    @ivar broken: failures of the clients themselves: bugs, of the product or of the workload.
+    """
+
+    def __init__(self, cluster: Cluster, streams: Streams, recorder: Recorder, rate: float = RATE) -> None:
+        """@param rate: sends a second of each producer."""
+        self.cluster = cluster
+        self.streams = streams
+        self.recorder = recorder
+        self.rate = rate
+        self.longest = min(_LONGEST, cluster.profile.log_file_size // 4)
+        self.topics = [PLAIN, ORDERS, TIMED]
+        self.broker_names = sorted({node.broker for node in cluster.brokers.values()})
+        self.refuses = True
+        self.broken: list[Failure] = []
+        self._due = 0.0
+        self._operator: Client | None = None
+        makers: list[tuple[str, Callable[[Workload, str], VirtualClient]]] = [
+            ("plain", PlainSender),
+            ("order", OrderSender),
+            ("batch", BatchSender),
+            ("timed", TimedSender),
+            ("reader-0", ConsumingClient),
+            ("reader-1", ConsumingClient),
+            ("orderly-0", OrderlyClient),
+            ("orderly-1", OrderlyClient),
+            ("tool", ToolClient),
+        ]
+        self.clients = {name: maker(self, name) for name, maker in makers}
+        self._environment = cluster.client_environment("operator")
+
+    # -- for clients -----------------------------------------------------------------------------------------
+
+    def broke(self, failure: Failure) -> None:
+        """Remember a bug."""
+        self.broken.append(failure)
+
+    def due_at(self, delay: float) -> None:
+        """Remember that a message will be due so many seconds from now."""
+        self._due = max(self._due, self.recorder.now + delay)
+
+    # -- a run ------------------------------------------------------------------------------------------------
+
+    def start(self) -> Deferred[None]:
+        """Create the topics, then start all clients; fires when that is done."""
+        return self._do(self._start())
+
+    async def _start(self) -> None:
+        self._operator = client = Client(self._environment, self.cluster.registry_addresses, instance="operator")
+        await self._create_topics(client, math.inf)
+        self.recorder.add(Group(group=READERS, topics=[PLAIN, TIMED]))
+        self.recorder.add(Group(group=ORDERLY, topics=[ORDERS], orderly=True))
+        for virtual in self.clients.values():
+            virtual.start()
+
+    async def _create_topics(self, client: Client, deadline: float) -> None:
+        """Create the topics at all brokers; again where a broker has lost them."""
+        admin = Admin(client)
+        for topic in (PLAIN, ORDERS, TIMED):
+            while self.recorder.now < deadline:
+                try:
+                    if len(await admin.topics.create(topic, QUEUES)) == len(self.broker_names):
+                        break
+                except SmartgoError:
+                    pass
+                await self._wait(_PAUSE)
+
+    def settle(self) -> Deferred[None]:
+        """
+        Check that all goes on, now that the faults are over; fires when the clients have ended.
+
+        Sends to every queue must succeed and groups must consume everything within L{SETTLED} seconds; what does not is
+        recorded as L{Stuck}.
+        """
+        return self._do(self._settle())
+
+    async def _settle(self) -> None:
+        assert self._operator is not None
+        client = self._operator
+        self.refuses = False
+        for virtual in self.clients.values():
+            if not virtual.alive:
+                virtual.start()
+        deadline = self.recorder.now + SETTLED
+        creating = self._do(self._create_topics(client, deadline))
+        producer = Producer(client, "operator-group", retries=0)
+        await producer.start()
+        probes = [
+            self._do(self._probe(producer, MessageQueue(topic, broker, number), deadline))
+            for topic in (PLAIN, ORDERS, TIMED)
+            for broker in self.broker_names
+            for number in range(QUEUES)
+        ]
+        await DeferredList(probes)
+        await creating
+        senders = [virtual for name, virtual in self.clients.items() if name in ("plain", "order", "batch", "timed")]
+        await self._stop(senders)
+        await self._wait(self._due - self.recorder.now)
+        admin = Admin(client)
+        begun = self.recorder.now
+        for group in (READERS, ORDERLY):
+            await self._drained(admin, group, begun + SETTLED)
+        await self._wait(3)  # what was refused last comes again
+        await self._stop(list(self.clients.values()))
+
+    async def _probe(self, producer: Producer, queue: MessageQueue, deadline: float) -> None:
+        """Send to a queue until that succeeds."""
+        number = 0
+        why = ""
+        while self.recorder.now < deadline:
+            number += 1
+            value = f"probe-{queue.topic}-{queue.broker_name}-{queue.queue_id}-{number}"
+            body = body_of(value, 20)
+            self.recorder.add(Invoke(who="operator", value=value, digest=zlib.crc32(body)))
+            try:
+                result = await producer.send_to(Message(topic=queue.topic, body=body), queue)
+            except CallFailed as error:
+                why = str(error)
+                self.recorder.add(Info(who="operator", value=value, why=why))
+            else:
+                code, place = result.status.value, queue_name(result.queue)
+                self.recorder.add(Ok(who="operator", value=value, code=code, queue=place, offset=result.queue_offset))
+                if code == 0:
+                    return
+                why = result.status.name
+            await self._wait(_PAUSE)
+        self.recorder.add(Stuck(text=f"{SETTLED:g} s after the faults no send to {queue_name(queue)} succeeds: {why}"))
+
+    async def _drained(self, admin: Admin, group: str, deadline: float) -> None:
+        """Wait until a group has consumed everything."""
+        why = ""
+        while self.recorder.now < deadline:
+            try:
+                lag = lag_of(await admin.groups.progress(group))
+            except CallFailed as error:
+                why = str(error)
+            else:
+                if not lag:
+                    return
+                why = f"a lag of {lag}"
+            await self._wait(2)
+        self.recorder.add(Stuck(text=f"group {group} has not consumed everything after {SETTLED:g} s: {why}"))
+
+    def final_read(self) -> Deferred[None]:
+        """Read every queue of every replica twice; all servers run, without faults."""
+        return self._do(self._final_read())
+
+    async def _final_read(self) -> None:
+        assert self._operator is not None
+        reader = FinalReader(self._operator, self.recorder.add, lambda: self.recorder.now)
+        queues = {
+            f"{topic}@{broker}:{number}"
+            for topic in self.topics
+            for broker in self.broker_names
+            for number in range(QUEUES if topic in (PLAIN, ORDERS, TIMED) else 1)
+        }
+        queues |= {event.queue for event in self.recorder.events if isinstance(event, Ok) and event.queue}
+        for name, node in self.cluster.brokers.items():
+            its = sorted(queue for queue in queues if broker_of(queue) == node.broker)
+            await reader.read(name, node.address, its, whole=not node.emptied)
+        await self._operator.stop()
+
+    # -- parts ------------------------------------------------------------------------------------------------
+
+    def _do(self, part: Coroutine[Any, Any, None]) -> Deferred[None]:
+        return Deferred.fromCoroutine(part).addErrback(self.broke)
+
+    def _wait(self, seconds: float) -> Deferred[None]:
+        done: Deferred[None] = deferLater(self._environment.clock, max(seconds, 0.0), lambda: None)
+        return done
+
+    async def _stop(self, clients: list[VirtualClient]) -> None:
+        """Stop clients in order; record those that do not end."""
+        stopping: Deferred[Any] = DeferredList([virtual.stop() for virtual in clients])
+        over: Deferred[Any] = self._wait(_STOPPED)
+        await DeferredList([stopping, over], fireOnOneCallback=True)
+        over.addErrback(lambda _: None)
+        over.cancel()
+        for virtual in clients:
+            if virtual.alive:
+                self.recorder.add(Stuck(text=f"the client {virtual.name} did not end within {_STOPPED:g} s"))
