@@ -96,10 +96,12 @@ def _timers(broker: IBroker) -> TimerProgress | None:
         return None
     lateness = timed.lateness
     delivered = lateness.count
+    next_ms, latest_ms = timers.next_between_ms or (0, 0)
     return TimerProgress(
         ready=timers.ready,
         waiting=timed.waiting,
-        next=timers.next_ms or 0,
+        next=next_ms,
+        next_latest=latest_ms,
         delivered=delivered,
         recalled=timed.recalled,
         mean_late=round(lateness.total_ms / delivered, 1) if delivered else 0.0,

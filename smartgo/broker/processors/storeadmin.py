@@ -6,6 +6,7 @@ Rules: docs/spec/broker#statistics.
 
 from __future__ import annotations
 
+from twisted.internet.defer import Deferred
 from twisted.logger import Logger
 from zope.interface import implementer
 
@@ -32,27 +33,31 @@ class StoreAdmin(Processor):
         self._broker = broker
         self._store = broker.store
 
-    def process(self, peer: IPeer, request: Command) -> Answer:
+    def process(self, peer: IPeer, request: Command) -> Answer | Deferred[Answer]:
         """
-        Answer at once: a backup or a scrub goes on afterwards.
+        Answer soon: a backup or a scrub goes on afterwards.
 
         @raise RequestRefused: the backup cannot begin.
         """
         if request.code == RequestCode.SCRUB_STORE:
-            self._scrub(peer, request.read(ScrubStoreRequest).running)
-        if request.code != RequestCode.BACKUP_STORE:
+            return Deferred.fromCoroutine(self._scrub(peer, request))
+        if request.code == RequestCode.GET_STORE_STATE:
             return request.answer(body=state_of(self._broker).encode())
         return self._backup(peer, request)
 
-    def _scrub(self, peer: IPeer, running: bool) -> None:
-        """Begin a scrub if none runs, or end the one that runs."""
+    async def _scrub(self, peer: IPeer, request: Command) -> Answer:
+        """Begin a scrub if none runs, of all that was stored before, or end the one that runs."""
+        running = request.read(ScrubStoreRequest).running
         scrub = self._store.scrub
+        if running and not scrub.running:
+            await self._store.flush()  # a scrub checks what is durable
         if running != scrub.running:
             self._log.info("{peer} asked for a scrub to {what}", peer=peer.address, what="begin" if running else "end")
             if running:
                 scrub.start()
             else:
                 scrub.stop()
+        return request.answer(body=state_of(self._broker).encode())
 
     def _backup(self, peer: IPeer, request: Command) -> Answer:
         name = request.read(BackupStoreRequest).name

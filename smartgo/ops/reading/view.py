@@ -175,6 +175,15 @@ class _View:
                 return one
         raise Problem(404, f"there is no broker {name}", "broker-not-found")
 
+    async def process(self, name: str, id: int | None) -> BrokerPlace:
+        """Return the process of a broker that has an id; without an id as L{broker}. @raise Problem: 404."""
+        for one in await self.brokers.get() if id is not None else ():
+            if (one.name, one.id) == (name, id):
+                return one
+        if id is None:
+            return await self.broker(name)
+        raise Problem(404, f"there is no broker {name} with the id {id}", "broker-not-found")
+
     async def check_brokers(self, names: Iterable[str]) -> None:
         """Let names of brokers with a master pass. @raise Problem: 404."""
         masters = {one.name for one in await self.brokers.get() if one.id == 0}

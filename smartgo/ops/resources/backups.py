@@ -9,7 +9,7 @@ import msgspec
 from smartgo.client.administration.asking import named
 from smartgo.errors import CallFailed
 from smartgo.ops.reading.view import ClusterView
-from smartgo.ops.resources.names import BrokerPath
+from smartgo.ops.resources.names import BrokerPath, ProcessQuery
 from smartgo.ops.web.routes import ADMIN, READ, RouteCall, route
 from smartgo.schema.bodies import BackupReport
 
@@ -60,26 +60,35 @@ class BackupsApi:
         "/brokers/{name}/backup",
         scope=ADMIN,
         path_type=BrokerPath,
+        query=ProcessQuery,
         body=BackupOrder,
         answer=BackupView,
         refuses=_REFUSES,
     )
-    async def begin(self, call: RouteCall[BrokerPath, None, BackupOrder]) -> BackupView:
+    async def begin(self, call: RouteCall[BrokerPath, ProcessQuery, BackupOrder]) -> BackupView:
         """
         Begin a backup of a broker's store, on the broker's own disk.
 
         The backup goes on after the answer; ask for it to see its end. The broker goes on working.
         """
-        place = await self._view.broker(call.path.name)
+        place = await self._view.process(call.path.name, call.query.id)
         try:
             return _view(await self._view.admin.brokers.backup(place.address, call.body.name))
         except CallFailed as error:
             raise named(f"broker {place.name}", error) from None
 
-    @route("GET", "/brokers/{name}/backup", scope=READ, path_type=BrokerPath, answer=BackupView, refuses=_REFUSES)
-    async def show(self, call: RouteCall[BrokerPath, None, None]) -> BackupView:
+    @route(
+        "GET",
+        "/brokers/{name}/backup",
+        scope=READ,
+        path_type=BrokerPath,
+        query=ProcessQuery,
+        answer=BackupView,
+        refuses=_REFUSES,
+    )
+    async def show(self, call: RouteCall[BrokerPath, ProcessQuery, None]) -> BackupView:
         """Show how the last backup of a broker's store goes, or went."""
-        place = await self._view.broker(call.path.name)
+        place = await self._view.process(call.path.name, call.query.id)
         try:
             return _view(await self._view.partial(call.missing).admin.brokers.backup(place.address))
         except CallFailed as error:

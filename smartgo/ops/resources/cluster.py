@@ -13,7 +13,7 @@ from smartgo.errors import CallFailed
 from smartgo.ops.reading.replicas import FollowingRow, SlaveRow, following_of, slaves_of
 from smartgo.ops.reading.view import ClusterView, PartialView, Source, each
 from smartgo.ops.resources.kv import NameValue
-from smartgo.ops.resources.names import BrokerPath
+from smartgo.ops.resources.names import BrokerPath, ProcessQuery
 from smartgo.ops.security.audit import hidden
 from smartgo.ops.web.pagination import ListQuery, Page, page_of
 from smartgo.ops.web.partial import Partial
@@ -258,11 +258,17 @@ class ClusterApi:
         await orders[call.body.what](place.address)
 
     @route(
-        "GET", "/brokers/{name}/retention", scope=READ, path_type=BrokerPath, answer=RetentionView, refuses=_NO_BROKER
+        "GET",
+        "/brokers/{name}/retention",
+        scope=READ,
+        path_type=BrokerPath,
+        query=ProcessQuery,
+        answer=RetentionView,
+        refuses=_NO_BROKER,
     )
-    async def retention(self, call: RouteCall[BrokerPath, None, None]) -> RetentionView:
+    async def retention(self, call: RouteCall[BrokerPath, ProcessQuery, None]) -> RetentionView:
         """Show which log files a cleanup of the log would remove now, and why."""
-        place = await self._view.broker(call.path.name)
+        place = await self._view.process(call.path.name, call.query.id)
         try:
             told = await self._view.partial(call.missing).admin.brokers.retention(place.address)
         except CallFailed as error:

@@ -48,6 +48,18 @@ class BrokerPath(msgspec.Struct):
     name: BrokerName
 
 
+BrokerId = Annotated[
+    Annotated[int, Meta(ge=0, le=1 << 31)] | None,
+    Meta(description="0: the master; others: that slave; null: the master, if there is one."),
+]
+
+
+class ProcessQuery(msgspec.Struct):
+    """The process of a broker, by its id."""
+
+    id: BrokerId = None
+
+
 class MemberPath(msgspec.Struct):
     """One client in one group."""
 

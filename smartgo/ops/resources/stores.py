@@ -2,31 +2,21 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Final
+from typing import Final
 
 import msgspec
-from msgspec import Meta
 
 from smartgo.client.administration.asking import named
 from smartgo.client.administration.brokers import BrokerPlace
 from smartgo.errors import CallFailed
 from smartgo.ops.interfaces import DamagedRegion, IntegrityReport, ScrubReport
-from smartgo.ops.problems import Problem
 from smartgo.ops.reading.view import ClusterView
 from smartgo.ops.resources.integrity import ScrubOrder
-from smartgo.ops.resources.names import BrokerPath
+from smartgo.ops.resources.names import BrokerPath, ProcessQuery
 from smartgo.ops.web.routes import ADMIN, READ, RouteCall, route
 from smartgo.schema.bodies import DamagedRange, StoreState, TimerProgress
 
-BrokerId = Annotated[int, Meta(ge=0, le=1 << 31, description="0: the master; others: that slave.")]
-
 _REFUSES: Final = {404: "There is no such broker."}
-
-
-class StoreQuery(msgspec.Struct):
-    """The process of a broker."""
-
-    id: BrokerId = 0
 
 
 class LogView(msgspec.Struct, rename="camel"):
@@ -91,7 +81,8 @@ class TimersView(msgspec.Struct, rename="camel"):
 
     @ivar ready: whether the broker knows what waits; it reads that at its start.
     @ivar waiting: messages that wait for their time and are not recalled.
-    @ivar next_ms: when the next one is due, wall clock; 0 for none.
+    @ivar next_ms: when the next one is due, wall clock, 0 for none: not before it, and not after C{next_latest_ms},
+        which is the same where the time is known to the millisecond.
     @ivar delivered: messages delivered since the broker started; C{recalled}: those that were recalled.
     @ivar mean_late_ms: mean of how late they were delivered; C{most_late_ms} the highest.
     @ivar max_delay_seconds: how far ahead a delivery time may lie.
@@ -100,6 +91,7 @@ class TimersView(msgspec.Struct, rename="camel"):
     ready: bool
     waiting: int
     next_ms: int
+    next_latest_ms: int
     delivered: int
     recalled: int
     mean_late_ms: float
@@ -138,17 +130,17 @@ class StoresApi:
         "/brokers/{name}/store",
         scope=READ,
         path_type=BrokerPath,
-        query=StoreQuery,
+        query=ProcessQuery,
         answer=StoreView,
         refuses=_REFUSES,
     )
-    async def store(self, call: RouteCall[BrokerPath, StoreQuery, None]) -> StoreView:
+    async def store(self, call: RouteCall[BrokerPath, ProcessQuery, None]) -> StoreView:
         """
         Show the store of a broker: its log and disk, retention, damage, the scrub, timed messages.
 
         Brokers of RocketMQ do not tell it.
         """
-        place = await self._place(call.path.name, call.query.id)
+        place = await self._view.process(call.path.name, call.query.id)
         try:
             return _view(place, await self._view.partial(call.missing).admin.brokers.store_state(place.address))
         except CallFailed as error:
@@ -159,25 +151,18 @@ class StoresApi:
         "/brokers/{name}/scrub",
         scope=ADMIN,
         path_type=BrokerPath,
-        query=StoreQuery,
+        query=ProcessQuery,
         body=ScrubOrder,
         answer=StoreView,
         refuses=_REFUSES,
     )
-    async def scrub_log(self, call: RouteCall[BrokerPath, StoreQuery, ScrubOrder]) -> StoreView:
+    async def scrub_log(self, call: RouteCall[BrokerPath, ProcessQuery, ScrubOrder]) -> StoreView:
         """Begin a scrub of a broker's log, or end it; does nothing where that is so already."""
-        place = await self._place(call.path.name, call.query.id)
+        place = await self._view.process(call.path.name, call.query.id)
         try:
             return _view(place, await self._view.admin.brokers.scrub(place.address, call.body.running))
         except CallFailed as error:
             raise named(f"broker {place.name}", error) from None
-
-    async def _place(self, name: str, id: int) -> BrokerPlace:
-        """@raise Problem: 404, there is no such process."""
-        for one in await self._view.brokers.get():
-            if (one.name, one.id) == (name, id):
-                return one
-        raise Problem(404, f"there is no broker {name} with the id {id}", "broker-not-found")
 
 
 def _view(place: BrokerPlace, told: StoreState) -> StoreView:
@@ -249,6 +234,7 @@ def _timers(told: TimerProgress) -> TimersView:
         told.ready,
         told.waiting,
         told.next,
+        told.next_latest,
         told.delivered,
         told.recalled,
         told.mean_late,

@@ -61,7 +61,8 @@ class TimerProgress(Body):
 
     @ivar ready: whether it is known what waits.
     @ivar waiting: messages that wait for their time and are not recalled.
-    @ivar next: when the next one is due, in milliseconds since the epoch; 0 for none.
+    @ivar next: when the next one is due, in milliseconds since the epoch, 0 for none; not before it, and not after
+        C{next_latest}, which is the same where the time is known.
     @ivar delivered: messages delivered since the start; C{recalled} those that were recalled.
     @ivar mean_late: mean of how late they were delivered, in milliseconds; C{most_late} the highest.
     @ivar max_delay: how far ahead a delivery time may lie, in seconds.
@@ -70,6 +71,7 @@ class TimerProgress(Body):
     ready: bool = always(False)
     waiting: Int64 = always(0)
     next: Int64 = always(0)
+    next_latest: Int64 = always(0)
     delivered: Int64 = always(0)
     recalled: Int64 = always(0)
     mean_late: Double = always(0.0)

@@ -143,6 +143,11 @@ class TimerLog:
         return self._waiting.next_ms
 
     @property
+    def next_between_ms(self) -> tuple[int, int] | None:
+        """See L{WaitingTimers.next_between_ms}."""
+        return self._waiting.next_between_ms
+
+    @property
     def oldest(self) -> int | None:
         """A physical offset of the log below which no waiting message lies; C{None}: nothing waits."""
         return self._waiting.oldest

@@ -126,10 +126,16 @@ class WaitingTimers:
         return due_of(self.near[0]) if self.near else None
 
     @property
+    def next_between_ms(self) -> tuple[int, int] | None:
+        """The times between which the next message is due: its own, or those of its slot; C{None}: nothing waits."""
+        if not self.near and self._slots:
+            return self._slots[0] * SLOT_MS, (self._slots[0] + 1) * SLOT_MS - 1
+        return (due_of(self.near[0]), due_of(self.near[0])) if self.near else None
+
+    @property
     def oldest(self) -> int | None:
         """A physical offset below which no record waits; C{None}: nothing waits."""
-        held = self._held or ()
-        memory = min(map(offset_of, chain(self.near, self.in_flight, held)), default=_NEVER)
+        memory = min(map(offset_of, chain(self.near, self.in_flight, self._held or ())), default=_NEVER)
         lowest = min((file.oldest for file in chain.from_iterable(self._files.values())), default=_NEVER)
         found = min(memory, lowest)
         return None if found == _NEVER else found

@@ -65,7 +65,6 @@ class StoreAdminTests(SynchronousTestCase):
     def test_scrub(self) -> None:
         """30005 begins a scrub, which tells its result when it has ended; ending one that does not run is nothing."""
         self.cluster.send("T", b"body")
-        self.cluster.pump(1.0)
         self.assertTrue(self.state(RequestCode.SCRUB_STORE, running="true").scrub.running)
         self.cluster.pump(30.0, 1.0)
         scrub = self.state(RequestCode.SCRUB_STORE, running="false").scrub
@@ -81,8 +80,19 @@ class StoreAdminTests(SynchronousTestCase):
         timers = self.state().timers
         assert timers is not None
         self.assertEqual((timers.ready, timers.waiting, timers.next), (True, 1, due))
+        self.assertEqual(timers.next_latest, due)
         self.assertEqual((timers.delivered, timers.max_delay), (0, 40 * 24 * 3600))
         self.cluster.pump(61.0, 1.0)
         timers = self.state().timers
         assert timers is not None
         self.assertEqual((timers.waiting, timers.next, timers.delivered), (0, 0, 1))
+
+    def test_far_timers(self) -> None:
+        """Of a message that is due so late that it waits on the disk the ten minutes are told in which it is due."""
+        due = self.cluster.env.clock.wall_ms() + 30 * 24 * 3_600_000
+        self.cluster.send("T", b"body", properties={"TIMER_DELIVER_MS": str(due)})
+        self.cluster.pump(1.0)
+        timers = self.state().timers
+        assert timers is not None
+        self.assertEqual((timers.waiting, timers.next % 600_000, timers.next_latest - timers.next), (1, 0, 599_999))
+        self.assertTrue(timers.next <= due <= timers.next_latest)

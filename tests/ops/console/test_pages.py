@@ -26,6 +26,7 @@ if TYPE_CHECKING:
 PAGES: Final = (
     "overview",
     "cluster",
+    "stores",
     "topics",
     "groups",
     "messages",
@@ -127,7 +128,7 @@ class PagesTests(ConsoleCase):
     def test_narrow(self, page: Page) -> None:
         """On a phone no page is wider than the screen, and the menu opens and closes."""
         self.do(self.fill)
-        for place in (*PAGES, "topics/Orders", "groups/audit", "dlq/mailer"):
+        for place in (*PAGES, "topics/Orders", "groups/audit", "dlq/mailer", "stores/broker-a/0"):
             self.go(page, place)
             page.locator(".card").first.wait_for()
             self.assertLessEqual(page.evaluate("document.documentElement.scrollWidth"), 390, place)

@@ -3,6 +3,7 @@ export const PAGES = [
   { id: "overview", key: "o", section: "watch", load: () => import("../pages/overview.js") },
   { id: "alerts", key: "e", section: "watch", load: () => import("../pages/alerts.js") },
   { id: "cluster", key: "c", section: "watch", load: () => import("../pages/cluster.js") },
+  { id: "stores", key: "r", section: "watch", load: () => import("../pages/stores.js") },
   { id: "topics", key: "t", section: "data", load: () => import("../pages/topics.js") },
   { id: "groups", key: "g", section: "data", load: () => import("../pages/groups.js") },
   { id: "messages", key: "m", section: "data", load: () => import("../pages/messages.js") },

@@ -1,0 +1,92 @@
+"""The pages about brokers' stores, in a real browser."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from smartgo.schema.regions import Region
+from tests.ops.console.browser import ConsoleCase, in_browser
+
+if TYPE_CHECKING:
+    from playwright.sync_api import Page
+
+
+class StorePageTests(ConsoleCase):
+    """The list of stores, and one store."""
+
+    @property
+    def store(self) -> Any:
+        """The broker's store."""
+        broker: Any = self.live.node._broker
+        return broker.opened.store
+
+    async def damage(self) -> None:
+        """Enter a damaged region, as a read that met it does."""
+        region = Region(128, 64, "body CRC differs", "Orders", 2, 1, 1_700_000_000_000, "0128-64.bytes")
+        self.store.damage.add([region])
+        self.flushLoggedErrors()
+
+    @in_browser()
+    def test_list(self, page: Page) -> None:
+        """The list says of each broker how large its log is and what is damaged, and leads to its store."""
+        self.do(self.make_topic, "Orders")
+        self.do(self.send, "Orders", b"one")
+        self.do(self.damage)
+        self.go(page, "stores")
+        row = page.locator("tbody tr", has_text="broker-a")
+        row.locator("td .tone-bad", has_text="1").wait_for()
+        row.get_by_role("link", name="broker-a").click()
+        page.get_by_role("heading", name="broker-a", level=1).wait_for()
+        page.get_by_role("heading", name="Retention", exact=True).wait_for()
+
+    @in_browser()
+    def test_store(self, page: Page) -> None:
+        """The page has the log, the disk with its thresholds, what retention would remove next and why, and damage."""
+        self.do(self.make_topic, "Orders")
+        self.do(self.send, "Orders", b"one", b"two")
+        self.do(self.damage)
+        self.go(page, "stores/broker-a/0")
+        for text in (
+            "Log files are kept for 3 d; older ones are removed at 4:00.",
+            "the log is written there",
+            "No messages are taken from",
+            "quarantine/0128-64.bytes",
+            "body CRC differs",
+            "No backup since the start",
+        ):
+            page.get_by_text(text).first.wait_for()
+        page.locator("[data-test=damage]", has_text="128").wait_for()
+        page.locator("[data-test=retention]", has_text="None.").wait_for()
+        self.assertEqual(page.locator("[data-test=refusal]").count(), 0)
+
+    @in_browser()
+    def test_scrub(self, page: Page) -> None:
+        """A scrub is started by its button, and its result is shown when it has ended."""
+        self.do(self.make_topic, "Orders")
+        self.do(self.send, "Orders", b"one", b"two", b"three")
+        self.go(page, "stores/broker-a/0")
+        page.locator("[data-test=scrub]", has_text="Start a scrub").click()
+        page.locator("[data-test=scrubbed]", has_text="0 damaged regions").wait_for()
+        page.locator("[data-test=scrubbed]", has_text="messages right").wait_for()
+
+    @in_browser()
+    def test_backup(self, page: Page) -> None:
+        """A backup is begun with a name, and the page says how it went and where it is."""
+        self.go(page, "stores/broker-a/0")
+        page.get_by_role("button", name="Begin a backup").click()
+        name = page.get_by_role("textbox", name="Name")
+        name.fill("before-upgrade")
+        page.get_by_role("dialog").get_by_role("button", name="Begin a backup").click()
+        page.get_by_text("backups/before-upgrade").wait_for()
+        page.locator(".badge", has_text="done").wait_for()
+
+    @in_browser()
+    def test_timed(self, page: Page) -> None:
+        """How many timed messages wait is shown, and when the next one is due."""
+        self.do(self.make_topic, "Orders")
+        self.do(lambda: self.send("Orders", b"later", delay=3600.0))
+        self.go(page, "stores/broker-a/0")
+        page.get_by_role("heading", name="Timed messages").wait_for()
+        page.get_by_text("40 d", exact=True).wait_for()
+        page.locator("[data-test=due]").first.wait_for()
+        self.assertEqual(page.get_by_text("none waits").count(), 0)
