@@ -10,7 +10,7 @@ from twisted.python.failure import Failure
 from smartgo.errors import CallFailed
 from smartgo.ha.interfaces import IMasterTail
 from smartgo.schema.hatransfer import TAIL_LIMIT
-from smartgo.store.interfaces import IReplicatedLog
+from smartgo.store.replicatedlog import IReplicatedLog
 
 T = TypeVar("T")
 

@@ -14,7 +14,7 @@ from typing import Final
 
 from smartgo.errors import LogsDiffer, LogTorn
 from smartgo.schema.record import BLANK_MAGICS, BLANK_SIZE, MESSAGE_MAGICS, start_struct
-from smartgo.store.interfaces import IReplicatedLog
+from smartgo.store.replicatedlog import IReplicatedLog
 
 _SECTOR: Final = 512
 _PIECE: Final = 64 * 1024  # of what is no record, as much is compared at once

@@ -16,7 +16,7 @@ from smartgo.net.ratelimitedlog import RateLimitedLog
 from smartgo.net.session import NullSession
 from smartgo.net.sweeper import Sweeper
 from smartgo.net.tls import CLIENT_HELLO, HandshakeFailed
-from smartgo.store.interfaces import IReplicatedLog
+from smartgo.store.replicatedlog import IReplicatedLog
 
 SLICE: Final = 1 * MIB
 """

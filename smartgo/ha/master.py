@@ -28,7 +28,8 @@ from smartgo.net.session import ISession
 from smartgo.net.sweeper import Sweeper
 from smartgo.net.tls import ServerTLS
 from smartgo.schema.hatransfer import TRANSFER_BATCH
-from smartgo.store.interfaces import IReplicatedLog, PutStatus
+from smartgo.store.interfaces import PutStatus
+from smartgo.store.replicatedlog import IReplicatedLog
 
 FALLBEHIND_MAX: Final = 256 * 1024 * 1024
 """A slave that is further behind does not count (C{haSlaveFallbehindMax}), in bytes."""

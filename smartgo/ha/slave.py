@@ -17,6 +17,7 @@ from zope.interface import implementer
 
 from smartgo.env.interfaces import IEnvironment
 from smartgo.errors import (
+    BadRecord,
     CallFailed,
     LogsDiffer,
     LogTorn,
@@ -38,7 +39,7 @@ from smartgo.net.tls import ClientTLS
 from smartgo.observer import ObserverList
 from smartgo.schema.address import parse_address
 from smartgo.schema.codes import ResponseCode
-from smartgo.store.interfaces import IReplicatedLog
+from smartgo.store.replicatedlog import IReplicatedLog
 
 _CONNECT: Final = 5.0  # seconds to make a connection
 _GOOD: Final = 10.0  # seconds; a stream that lasted so long, or brought something, was a good one
@@ -287,9 +288,23 @@ class Slave(Service):
             error = difference
         if isinstance(error, LogsDiffer):
             self._set(SlaveState.DIVERGED, str(error))
+        if isinstance(error, BadRecord) and asked is not None:
+            await self._expect_damage(asked)
         if isinstance(error, ServiceNotAvailable):
             return f"our own store takes nothing: {error}"
         return f"{address}: {error}"
+
+    async def _expect_damage(self, main: str) -> None:
+        """Ask the master whether its log is damaged where ours ends: its bytes are taken as they are then."""
+        end = self._replicated.log_bounds()[1]
+        answer = await self._tail.ask(main, end, end + 1, check=True)
+        for offset, length in () if answer is None else answer.damaged:
+            if offset <= end < offset + length:
+                self._replicated.expect_damage(end, offset + length)
+                self._log.warn(
+                    "the log of {master} is damaged from {offset} to {end}: its bytes are copied as they are, and not"
+                    " delivered", master=main, offset=offset, end=offset + length,
+                )  # fmt: skip
 
     def _tls_for(self, rocketmq: bool, address: str) -> ClientTLS | None:
         """Return how TLS is spoken to a master; C{None}: not at all."""

@@ -25,7 +25,7 @@ from smartgo.schema.hatransfer import (
     ticket_struct,
     transfer_struct,
 )
-from smartgo.store.interfaces import IReplicatedLog
+from smartgo.store.replicatedlog import IReplicatedLog
 
 HEARTBEAT: Final = 5.0
 """Seconds without a word of ours before a heartbeat (C{haSendHeartbeatInterval})."""

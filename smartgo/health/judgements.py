@@ -141,8 +141,7 @@ _ALERTS: Final = (
         "log-damaged", "warning", 0, "count", "process",
         "damaged regions in its log: {value}",
         "Messages in this broker's log are damaged: a disk or memory is faulty. They are not delivered.",
-        "Check the disk, and get the messages from a slave or a backup: docs/disaster.rst has the steps. Until then a"
-        " slave that has not copied these places yet cannot get past them.",
+        "Check the disk, and get the messages from a slave or a backup: docs/disaster.rst has the steps.",
         of_process("damagedRegions"), prometheus="SmartgoLogDamaged", grave=1,
     ),
     Judgement(

@@ -58,16 +58,21 @@ class DamageFiles:
         self._files.make_directories(self._directory)
         self._files.replace(self._path, regions.encode(list(known)), backup=False)
 
+    def describe(self, damage: DamagedBytes) -> Region:
+        """Return the region of damaged bytes; it names their copy, whether there is one or not."""
+        message = damage.message
+        known = (message.topic, message.queue_id, message.queue_offset) if message is not None else ("", -1, -1)
+        saved = f"{file_name(damage.offset)}-{damage.length}.bytes"
+        return Region(damage.offset, damage.length, damage.reason, *known, self._wall_ms(), saved)
+
     def keep(self, damage: DamagedBytes, log_files: FileQueue) -> Region:
         """
         Copy damaged bytes, with a JSON file beside the copy, and return their region.
 
         Where that fails, such as for want of room, the region says that there is no copy.
         """
-        message = damage.message
-        known = (message.topic, message.queue_id, message.queue_offset) if message is not None else ("", -1, -1)
-        name = f"{file_name(damage.offset)}-{damage.length}"
-        region = Region(damage.offset, damage.length, damage.reason, *known, self._wall_ms(), f"{name}.bytes")
+        region = self.describe(damage)
+        name = region.saved.removesuffix(".bytes")
         try:
             self._files.make_directories(self._directory)
             target = posixpath.join(self._directory, region.saved)
@@ -159,6 +164,12 @@ class DamageTable:
         if region in self.regions:
             self.regions.remove(region)
             self.repaired += 1
+            self._changed()
+
+    def replace(self, region: Region, known: Region) -> None:
+        """Enter C{region} in place of C{known}, which is of the same bytes, if that is still listed."""
+        if region != known and known in self.regions:
+            self.regions[self.regions.index(known)] = region
             self._changed()
 
     def release(self, minimum: int) -> None:

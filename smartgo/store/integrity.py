@@ -6,6 +6,7 @@ from collections.abc import Callable
 from typing import Final
 
 from smartgo.env.interfaces import IEnvironment
+from smartgo.schema.logcheck import DamagedBytes
 from smartgo.schema.regions import Region
 from smartgo.store.backgroundtask import BackgroundTask
 from smartgo.store.commitlog import CommitLog
@@ -41,6 +42,7 @@ class LogIntegrity:
         @param scrub_rate: see L{Scrub}.
         """
         own_from, known = recovered
+        self._commitlog = log
         self._threads = env.threads
         self._kept = DamageFiles(env, root)
         self._saving = BackgroundTask("the list of damaged regions")
@@ -54,8 +56,19 @@ class LogIntegrity:
         """Call C{listener} when the damaged regions have changed."""
         self._listeners.append(listener)
 
+    def adopt(self, begin: int, end: int) -> None:
+        """Enter a region that is damaged in the master's log, and keep a copy of the bytes, which are in ours now."""
+        if self.damage.touches(begin, end):
+            return  # they come once more
+        found = DamagedBytes(begin, end - begin, "it is damaged in the master's log")
+        region = self._kept.describe(found)
+        self.damage.add([region])
+        self.verified.clean_from = max(self.verified.clean_from, self.damage.end)
+        work = self._threads.run(LANE, self._kept.keep, found, self._commitlog.files)
+        self._saving.follow(work, self.damage.replace, region)
+
     async def find(self, begin: int, end: int) -> list[tuple[int, int]]:
-        """See L{IReplicatedLog.find_damage<smartgo.store.interfaces.IReplicatedLog.find_damage>}."""
+        """See L{IReplicatedLog.find_damage<smartgo.store.replicatedlog.IReplicatedLog.find_damage>}."""
         at = begin
         while at < end:
             await self.verified.check(at)

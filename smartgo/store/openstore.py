@@ -6,9 +6,10 @@ It is whole: L{smartgo.store.opening} makes it from what recovery found, and all
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from typing import TypeVar
 
-from twisted.internet.defer import Deferred, DeferredLock, fail
+from twisted.internet.defer import Deferred, fail
 from twisted.logger import Logger
 from zope.interface import implementer
 
@@ -36,25 +37,25 @@ from smartgo.store.interfaces import (
     IDispatcher,
     IFlushPolicy,
     IMessageStore,
-    IReplicatedLog,
     PutStatus,
 )
 from smartgo.store.logcopies import LogCopies
 from smartgo.store.messagelookup import MessageLookup
 from smartgo.store.messagereader import MessageReader
-from smartgo.store.queues.file import QueueKey
 from smartgo.store.queues.removal import QueueRemoval
 from smartgo.store.rawlog import RawLog
 from smartgo.store.recovery.recovered import RecoveredStore
-from smartgo.store.recovery.repair import LogRepair
 from smartgo.store.refusal import Refusal
-from smartgo.store.replicalog import ReplicaLog
+from smartgo.store.replicatedlog import IReplicatedLog
+from smartgo.store.replicawriter import ReplicaWriter
 from smartgo.store.settings import StoreSettings
 from smartgo.store.storedirectory import StoreDirectory
 from smartgo.store.storereads import StoreReads
 from smartgo.store.timer.slotstorage import SlotStorage
 from smartgo.store.timer.source import TimerSource
 from smartgo.store.timer.timerlog import TimerLog
+
+T = TypeVar("T")
 
 
 @implementer(IMessageStore, IReplicatedLog)
@@ -92,7 +93,6 @@ class OpenStore(StoreReads):
         self._listeners: list[IArrivalListener] = []
         self._run_ended: ObserverList[[int]] = ObserverList("the end of the log")
         self._log_flushed: ObserverList[[int]] = ObserverList("a flush of the log")
-        self._repairing = DeferredLock()
         mappings, queues, log_files = directory.mappings, recovered.queues, recovered.log_files
         space = self._space = LogSpace(
             env, root, log_files, mappings, settings, recovered.log_position, self._reconsider
@@ -123,12 +123,11 @@ class OpenStore(StoreReads):
         self._removal = QueueRemoval(env.threads, env.files, root, queues, mappings, self._checkpointer, flusher.fail)
         cleaned = CleanedParts(log, queues, mappings, space, flusher, self._checkpointer, self._removal)
         self.cleaner = FileCleaner(env, cleaned, self._dispatchers, settings.retention)
-        self._replica = ReplicaLog(log, queues, self._begin_log, self._retreat, self._drop)
-        self._repair = LogRepair(log, queues, dispatch, flusher, self._checkpointer, self._replica)
         memory = int(env.host.memory * settings.memory_ratio)
         known = (recovered.verified_from, recovered.damage)
         integrity = LogIntegrity(env, root, log, known, lambda: flusher.flushed, settings.scrub_rate)
         self.cleaner.expiry.listeners.append(lambda _: integrity.verified.release())
+        self._replica = ReplicaWriter(checkpointed, self._checkpointer, self._removal, integrity)
         self._damage_repair = DamageRepair(log, queues, integrity.damage, env.threads, env.files)
         reader = MessageReader(log, queues.by_key, settings, memory, env.threads, env.files, integrity.verified)
         lookup = MessageLookup(log, reader, env.threads, env.files)
@@ -302,29 +301,26 @@ class OpenStore(StoreReads):
     @property
     def doubtful_from(self) -> int:
         """See L{IReplicatedLog.doubtful_from}."""
-        found = self._checkpointer.doubtful_from
-        return self._commitlog.end if found is None else found
+        return self._replica.doubtful_from
 
     def believe(self) -> None:
         """See L{IReplicatedLog.believe}."""
-        self._checkpointer.doubtful_from = None
+        self._replica.believe()
 
     def repair(self, records: Mapping[int, bytes]) -> Deferred[None]:
         """See L{IReplicatedLog.repair}."""
-        repaired: Deferred[None] = self._repairing.run(lambda: Deferred.fromCoroutine(self._repair_log(records)))
-        return repaired
-
-    async def _repair_log(self, records: Mapping[int, bytes]) -> None:
         if self._trouble is not None:
-            raise ServiceNotAvailable(self._trouble.words)
-        if self._checkpointer.doubtful_from is None:
-            return  # it was repaired meanwhile
-        try:
-            await self._repair.repair(records)
-            self.believe()
-        finally:
-            if self._is_open:
-                self.end_run()
+            return fail(ServiceNotAvailable(self._trouble.words))
+        return self._replica.repair(records).addBoth(self._repaired)
+
+    def _repaired(self, result: T) -> T:
+        if self._is_open:
+            self.end_run()
+        return result
+
+    def expect_damage(self, offset: int, end: int) -> None:
+        """See L{IReplicatedLog.expect_damage}."""
+        self._replica.expect_damage(offset, end)
 
     def repair_damage(self, region: Region, data: bytes, source: str = "") -> Deferred[None]:
         """Put a damaged region right with what another copy of the log has there; see L{DamageRepair.repair}."""
@@ -348,32 +344,6 @@ class OpenStore(StoreReads):
             self._replica.append(offset, data)
         finally:
             self.end_run()
-
-    def _begin_log(self, offset: int) -> None:
-        """Move the beginning of an empty log to a physical offset."""
-        self._commitlog.restart(offset)
-        self._flusher.restart(offset)
-        self._dispatch.restart(offset)
-
-    def _retreat(self, end: int) -> None:
-        """Truncate the log at a physical offset."""
-        self._commitlog.retreat(end)
-        self._flusher.retreat(end)
-
-    def _drop(self, topic: str, below: int, but: Collection[QueueKey]) -> None:
-        """
-        Drop the queues of a topic that was deleted at the master, except those of the topic made there later.
-
-        @raise ServiceNotAvailable: that could not be written down, and nothing was changed.
-        """
-        try:
-            dropping = self._removal.drop(topic, below, but)
-        except OSError as error:
-            raise ServiceNotAvailable(f"that topic {topic} was deleted cannot be saved: {error.strerror}") from error
-        self._log.info("topic {topic} was deleted at the master, and starts again at {below}", topic=topic, below=below)
-        dropping.addErrback(
-            lambda failure: self._log.failure("the queues of {topic} could not be removed", failure, topic=topic)
-        )
 
     # -- topics and listeners ----------------------------------------------------------------------------------
 

@@ -32,12 +32,12 @@ class RawLog:
         self._files = files
 
     def last_file(self) -> int:
-        """See L{IReplicatedLog.last_file<smartgo.store.interfaces.IReplicatedLog.last_file>}."""
+        """See L{IReplicatedLog.last_file<smartgo.store.replicatedlog.IReplicatedLog.last_file>}."""
         end = self._commitlog.end
         return end - end % self._commitlog.files.file_size
 
     def piece(self, offset: int, limit: int) -> memoryview | None:
-        """See L{IReplicatedLog.piece<smartgo.store.interfaces.IReplicatedLog.piece>}."""
+        """See L{IReplicatedLog.piece<smartgo.store.replicatedlog.IReplicatedLog.piece>}."""
         if self._reader.is_far_back(offset):
             self._check(offset, offset + 1)
             return None
@@ -47,7 +47,7 @@ class RawLog:
         return window[offset - base : min(end, offset + limit) - base]
 
     def piece_cold(self, offset: int, limit: int) -> Deferred[bytes]:
-        """See L{IReplicatedLog.piece_cold<smartgo.store.interfaces.IReplicatedLog.piece_cold>}."""
+        """See L{IReplicatedLog.piece_cold<smartgo.store.replicatedlog.IReplicatedLog.piece_cold>}."""
         log = self._commitlog
         try:
             self._check(offset, offset + 1)
@@ -57,7 +57,7 @@ class RawLog:
         return self._threads.run(LANE, self._read, FilePaths.of(log.files), offset, min(limit, left, log.end - offset))
 
     def crc(self, begin: int, end: int) -> Deferred[int]:
-        """See L{IReplicatedLog.crc<smartgo.store.interfaces.IReplicatedLog.crc>}."""
+        """See L{IReplicatedLog.crc<smartgo.store.replicatedlog.IReplicatedLog.crc>}."""
         return Deferred.fromCoroutine(self._crc(begin, end))
 
     async def _crc(self, begin: int, end: int) -> int:

@@ -3,7 +3,8 @@ A slave's log: bytes as the master sends them, cut anywhere, become records and 
 
 The bytes are copied into the log at once. A record is checked by the rules of recovery (reliability S7) when its last
 byte is there, and only then it counts: the log's end may lie inside a record, C{CommitLog.whole} does not. What turns
-out to be no record is taken back, and zeroed.
+out to be no record is taken back, and zeroed; unless the master's log is known to be damaged there: then its bytes are
+kept as they are, and are a damaged region here, too (docs/spec/reliability#S8).
 
 Queue offsets are the master's: a unit goes to the place that its record names. So a queue without a message may begin
 in the middle, as in RocketMQ (C{ConsumeQueue.fillPreBlank}), where the log does. One that begins again at 0 tells that
@@ -24,9 +25,18 @@ from smartgo.errors import BadRecord, OutOfPlace, ServiceNotAvailable
 from smartgo.schema.consumequeue import unit_struct
 from smartgo.schema.message import PREPARED, StoredMessage
 from smartgo.schema.properties import TagCodes
-from smartgo.schema.record import BLANK_MAGICS, BLANK_SIZE, MESSAGE_MAGICS, SIZE_LIMIT, check, start_struct
+from smartgo.schema.record import (
+    BLANK_MAGICS,
+    BLANK_SIZE,
+    MESSAGE_MAGICS,
+    RECORD_MINIMUM,
+    SIZE_LIMIT,
+    check,
+    start_struct,
+)
 from smartgo.schema.topics import QUEUE_LIMIT
 from smartgo.store.commitlog import CommitLog
+from smartgo.store.integrity import LogIntegrity
 from smartgo.store.queues.file import ConsumeQueue, ConsumeQueues, QueueKey
 from smartgo.store.queues.unitruns import HIGHEST, LONGEST_GAP
 
@@ -53,17 +63,21 @@ class ReplicaLog:
         self,
         log: CommitLog,
         queues: ConsumeQueues,
+        integrity: LogIntegrity,
         begin: Callable[[int], None],
         retreat: Callable[[int], None],
         drop: Callable[[str, int, Collection[QueueKey]], None],
     ) -> None:
         """
+        @param integrity: knows, and is told, what is damaged.
         @param begin: lets an empty log begin at a physical offset.
         @param retreat: takes back what lies behind a physical offset.
         @param drop: forgets a topic whose records below a physical offset were deleted, but for some queues.
         """
         self._commitlog = log
         self._queues = queues
+        self._integrity = integrity
+        self._expected = (0, 0)  # damage of the master's log: where it begins here, and where it ends
         self._begin = begin
         self._retreat = retreat
         self._drop = drop
@@ -75,7 +89,8 @@ class ReplicaLog:
 
     def append(self, offset: int, data: bytes | memoryview) -> None:
         """
-        See L{IReplicatedLog.append_raw<smartgo.store.interfaces.IReplicatedLog.append_raw>}; the caller ends the run.
+        See L{IReplicatedLog.append_raw<smartgo.store.replicatedlog.IReplicatedLog.append_raw>}. The caller ends the
+        run.
 
         @raise OutOfPlace: the bytes do not belong there.
         @raise BadRecord: they are no records; those before are in.
@@ -93,6 +108,10 @@ class ReplicaLog:
             left = left[log.append_bytes(left) :]
             self.take()
 
+    def expect_damage(self, offset: int, end: int) -> None:
+        """See L{IReplicatedLog.expect_damage<smartgo.store.replicatedlog.IReplicatedLog.expect_damage>}."""
+        self._expected = offset, end
+
     def stop(self) -> None:
         """Truncate a record that is not whole: the master sends it again after the next start."""
         if self._commitlog.torn:
@@ -102,7 +121,13 @@ class ReplicaLog:
 
     def take(self) -> None:
         """Check the records that are whole now, and stage their units."""
+        while self._take():
+            pass  # there was damage, which is behind us
+
+    def _take(self) -> bool:
+        """Take records up to damage that is known, and that; return whether there was any."""
         log = self._commitlog
+        passed = False
         whole = log.whole
         view, base, end = log.window(whole)
         file_end = base + len(view)
@@ -146,10 +171,27 @@ class ReplicaLog:
                         queue.stage(number, _pack(whole, size, code), (code,), stored_ms)
                 whole += size
                 log.stored_ms = stored_ms
-        except (BadRecord, ServiceNotAvailable):
+        except BadRecord:
+            after = self._damage_end(whole, file_end)
+            if after <= whole:
+                self._retreat(whole)
+                raise
+            if after <= end:
+                self._integrity.adopt(whole, after)
+                whole = after
+                passed = True
+        except ServiceNotAvailable:
             self._retreat(whole)
             raise
         log.torn = log.end - whole
+        return passed
+
+    def _damage_end(self, offset: int, file_end: int) -> int:
+        """Return where the damage ends that is known to begin at an offset, or to lie there; C{offset} for none."""
+        begin, end = self._expected
+        if begin == offset:
+            return min(end, file_end)
+        return max([offset, *(one.end for one in self._integrity.damage.between(offset, offset + 1))])
 
     # -- what is out of step -----------------------------------------------------------------------------------
 
@@ -182,6 +224,8 @@ class ReplicaLog:
             )
             self._add(queue, held, one)
             held = None
+        elif held is None and end < one.offset <= end + self._most_lost(queue, one.physical):
+            self._add(queue, one)
         else:
             odd = one
         if held is not None:
@@ -190,6 +234,13 @@ class ReplicaLog:
             self._odd[queue.key] = odd
         else:
             self._odd.pop(queue.key, None)
+
+    def _most_lost(self, queue: ConsumeQueue, physical: int) -> int:
+        """Return how many messages of a queue damage may have held between its last one and a physical offset."""
+        last = queue.unit(queue.visible - 1) if queue.visible > queue.minimum else None
+        begin = 0 if last is None else last.commitlog_offset
+        damage = self._integrity.damage.between(begin, physical)
+        return sum(one.length for one in damage) // RECORD_MINIMUM
 
     def _begin_queue(self, queue: ConsumeQueue, offset: int) -> None:
         """

@@ -12,7 +12,7 @@ from zope.interface import implementer
 from smartgo.errors import NoSuchMessage, NotConnected, OutOfPlace
 from smartgo.ha.interfaces import IMasterTail, Tail
 from smartgo.net.ratelimitedlog import RateLimitedLog
-from smartgo.store.interfaces import IReplicatedLog
+from smartgo.store.replicatedlog import IReplicatedLog
 
 
 @implementer(IReplicatedLog)
@@ -29,7 +29,7 @@ class FakeLog:
     @ivar repaired: what was put in place of torn records.
     @ivar appended: (offset, size) of each raw append.
     @ivar refusal: raised by the next raw append.
-    @ivar damaged: offset and length of each damaged region.
+    @ivar damaged: offset and length of each damaged region; C{expected}: begin and end of those of its master.
     """
 
     def __init__(self, data: bytes = b"", begin: int = 0, file_size: int = 1 << 20) -> None:
@@ -44,6 +44,7 @@ class FakeLog:
         self.appended: list[tuple[int, int]] = []
         self.refusal: Exception | None = None
         self.damaged: list[tuple[int, int]] = []
+        self.expected: list[tuple[int, int]] = []
         self._listeners: list[Callable[[int], None]] = []
         self._flush_listeners: list[Callable[[int], None]] = []
 
@@ -115,6 +116,10 @@ class FakeLog:
         if not self.begin <= begin <= end <= self.end:
             return fail(NoSuchMessage(f"{begin} to {end}"))
         return succeed(zlib.crc32(self.data[begin - self.begin : end - self.begin]))
+
+    def expect_damage(self, offset: int, end: int) -> None:
+        """Remember it."""
+        self.expected.append((offset, end))
 
     def find_damage(self, begin: int, end: int) -> Deferred[list[tuple[int, int]]]:
         """As set."""

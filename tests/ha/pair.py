@@ -10,7 +10,7 @@ from twisted.trial.unittest import SynchronousTestCase
 from smartgo.ha.master import Master, MasterSettings
 from smartgo.ha.slave import Slave, SlaveSettings
 from smartgo.net.link import Link
-from smartgo.store.interfaces import IReplicatedLog
+from smartgo.store.replicatedlog import IReplicatedLog
 from tests.fakes import FakeEnvironment
 from tests.ha.fakes import FakeLog, FakeTail, Said
 from tests.remoting.doubles import sweeper_of

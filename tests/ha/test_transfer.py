@@ -10,7 +10,7 @@ from zope.interface.verify import verifyObject
 from smartgo.errors import BadRecord, FramingError, PeerTooSlow
 from smartgo.ha.transfer import MasterEnd, SlaveEnd
 from smartgo.schema.hatransfer import TRANSFER_LIMIT, report_struct, transfer_struct
-from smartgo.store.interfaces import IReplicatedLog
+from smartgo.store.replicatedlog import IReplicatedLog
 from tests.ha.fakes import FakeLog
 from tests.ha.pair import noise
 

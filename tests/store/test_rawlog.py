@@ -10,8 +10,9 @@ from zope.interface.verify import verifyObject
 from smartgo.errors import NoSuchMessage
 from smartgo.schema.record import BLANK_MAGIC, start_struct
 from smartgo.store import rawlog as pieces
-from smartgo.store.interfaces import IReplicatedLog, PutStatus
+from smartgo.store.interfaces import PutStatus
 from smartgo.store.openstore import OpenStore
+from smartgo.store.replicatedlog import IReplicatedLog
 from tests.fakes import FakeEnvironment
 from tests.store.stores import LOG_SIZE, ROOT, StoreTestCase, held, message, small
 

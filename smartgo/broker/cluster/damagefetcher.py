@@ -9,6 +9,7 @@ master does not know that request: it is asked for the messages there, one by on
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Final
 
 from twisted.logger import Logger
@@ -26,7 +27,9 @@ from smartgo.store.openstore import OpenStore
 TIMEOUT: Final = 6.0
 """Seconds that a RocketMQ master gets for an answer."""
 _MOST: Final = 64  # questions at a time
+_MOST_LATER: Final = 4096
 _SIZE_LIMIT: Final = 64 << 20  # bytes of a region that is fetched
+_AGAIN: Final = 600.0  # seconds until a broker that had nothing for a region is asked again: it may be put right itself
 _AROUND: Final = 4096  # bytes on either side of a region that are compared
 
 
@@ -35,19 +38,24 @@ class DamageFetcher:
 
     _log = Logger()
 
-    def __init__(self, store: OpenStore, tail: IMasterTail, ask: Ask | None = None) -> None:
+    def __init__(
+        self, seconds: Callable[[], float], store: OpenStore, tail: IMasterTail, ask: Ask | None = None
+    ) -> None:
         """
+        @param seconds: the monotonic clock.
         @param tail: asks another broker for bytes of its log.
         @param ask: asks a RocketMQ master for messages; C{None}: a RocketMQ broker is left alone.
         """
+        self._seconds = seconds
         self._store = store
         self._tail = tail
         self._ask_at = ask
-        self._given_up: set[tuple[str, Region]] = set()  # who has nothing that would put a region right
+        self._later: dict[tuple[str, Region], float] = {}  # who had nothing for a region -> when it is asked again
 
     def wanted(self, peer: str) -> list[Region]:
         """Return the damaged regions that a broker may put right."""
-        return [one for one in self._store.damage.regions if (peer, one) not in self._given_up]
+        later, now = self._later, self._seconds()
+        return [one for one in self._store.damage.regions if later.get((peer, one), now) <= now]
 
     async def repair(self, peer: str) -> None:
         """
@@ -67,8 +75,12 @@ class DamageFetcher:
                 left -= max(1, len(parts))
                 await self._store.repair_damage(region, b"".join(parts), peer)
             except (LogsDiffer, OSError) as error:
-                self._given_up.add((peer, region))
-                self._log.warn(
+                known = (peer, region) in self._later
+                if len(self._later) >= _MOST_LATER:
+                    self._later.clear()  # of most there is no such region any more
+                self._later[peer, region] = self._seconds() + _AGAIN
+                say = self._log.debug if known else self._log.warn
+                say(
                     "the damaged region at {offset} cannot be put right with what {peer} has: {error}",
                     offset=region.offset,
                     peer=peer,

@@ -93,7 +93,7 @@ class MasterReplication:
             tls,
             None if guard is None else guard.admits,
         )
-        fetcher = DamageFetcher(store, RemoteTail(client.ask, key))
+        fetcher = DamageFetcher(env.clock.seconds, store, RemoteTail(client.ask, key))
         self._repair = ReplicaRepair(env.clock.seconds, fetcher, self._connected)
         store.cleaner.readers.append(self._master.positions)
         if sync:
@@ -180,7 +180,7 @@ class SlaveReplication:
             store,
             tables,
             lambda: self._slave.state in _FOLLOWED,
-            DamageFetcher(store, RemoteTail(client.ask, key), client.ask),
+            DamageFetcher(env.clock.seconds, store, RemoteTail(client.ask, key), client.ask),
         )
         store.subscribe(self.replicator)
         guard = None if key is None else Guard(env.clock, env.random, key)

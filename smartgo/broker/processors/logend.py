@@ -30,7 +30,7 @@ from smartgo.schema.hatransfer import TAIL_LIMIT, TICKET_WORD_SIZE
 from smartgo.schema.headers.ha import CHALLENGE, TailAnswer, TailRequest
 from smartgo.schema.message import unpack_host
 from smartgo.schema.signature import AccessKey
-from smartgo.store.interfaces import IReplicatedLog
+from smartgo.store.replicatedlog import IReplicatedLog
 
 TIMEOUT: Final = 5.0
 """Seconds that a master gets for its answer."""

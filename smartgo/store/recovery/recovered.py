@@ -20,7 +20,7 @@ class RecoveredCheckpoint(NamedTuple):
     @ivar index_ms: RocketMQ's timestamp of its index.
     @ivar deleted: see L{QueueTable<smartgo.store.checkpoint.QueueTable>}.
     @ivar table_saved: the table of queues holds that.
-    @ivar doubtful_from: of a slave, see L{IReplicatedLog<smartgo.store.interfaces.IReplicatedLog>}; else C{None}.
+    @ivar doubtful_from: of a slave, see L{IReplicatedLog<smartgo.store.replicatedlog.IReplicatedLog>}; else C{None}.
     """
 
     position: int

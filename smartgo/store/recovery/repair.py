@@ -48,7 +48,7 @@ class LogRepair:
 
     async def repair(self, records: Mapping[int, bytes]) -> None:
         """
-        See L{IReplicatedLog.repair<smartgo.store.interfaces.IReplicatedLog.repair>}.
+        See L{IReplicatedLog.repair<smartgo.store.replicatedlog.IReplicatedLog.repair>}.
 
         @raise LogsDiffer: what is to be put there cannot be: nothing was changed.
         @raise ServiceNotAvailable: no checkpoint could be written; or there is no room for units, and the log ends

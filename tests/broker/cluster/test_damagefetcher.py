@@ -25,6 +25,7 @@ class FetchTests(StoreTestCase):
 
     def setUp(self) -> None:
         env = FakeEnvironment()
+        self.clock = env.clock
         store = self.opened(env)
         self.offsets = self.send(store, *[message(body=b"%d" % number * 20) for number in range(12)])
         self.stopped(store)
@@ -35,7 +36,7 @@ class FetchTests(StoreTestCase):
         self.asked: list[int] = []
         self.missing: set[int] = set()
         self.assertEqual(len(self.read_all(self.store)), 9)
-        self.fetcher = DamageFetcher(self.store, FakeTail({MASTER: None}), self.ask)
+        self.fetcher = DamageFetcher(self.clock.seconds, self.store, FakeTail({MASTER: None}), self.ask)
 
     def ask(self, address: str, command: Command, timeout: float) -> Deferred[Command]:
         """Answer as the master does."""
@@ -71,13 +72,15 @@ class FetchTests(StoreTestCase):
 
     def test_master_away(self) -> None:
         """A master that cannot be asked is asked again the next time."""
-        self.fetcher = DamageFetcher(self.store, FakeTail({MASTER: None}), lambda *_: fail(CallFailed("away")))
+        self.fetcher = DamageFetcher(
+            self.clock.seconds, self.store, FakeTail({MASTER: None}), lambda *_: fail(CallFailed("away"))
+        )
         self.failureResultOf(Deferred.fromCoroutine(self.fetcher.repair(MASTER)), CallFailed)
         self.assertEqual(len(self.store.damage), 3)
 
     def test_rocketmq_left_alone(self) -> None:
         """A RocketMQ broker that is not to be asked for messages is left alone; the damage stays."""
-        self.fetcher = DamageFetcher(self.store, FakeTail({MASTER: None}))
+        self.fetcher = DamageFetcher(self.clock.seconds, self.store, FakeTail({MASTER: None}))
         self.repair()
         self.assertEqual((len(self.store.damage), self.asked), (3, []))
 
@@ -87,6 +90,7 @@ class FetchBytesTests(StoreTestCase):
 
     def setUp(self) -> None:
         self.env = FakeEnvironment()
+        self.clock = self.env.clock
         store = self.opened(self.env)
         self.offsets = self.send(store, *[message(body=b"%d" % number * 20) for number in range(12)])
         self.stopped(store)
@@ -98,7 +102,7 @@ class FetchBytesTests(StoreTestCase):
         self.store = self.opened(self.env)
         self.assertEqual(len(self.read_all(self.store)), 9)
         self.tail = FakeTail({MASTER: self.other})
-        self.fetcher = DamageFetcher(self.store, self.tail)
+        self.fetcher = DamageFetcher(self.clock.seconds, self.store, self.tail)
 
     def repair(self) -> None:
         """Repair the store once."""
@@ -136,9 +140,13 @@ class FetchBytesTests(StoreTestCase):
         self.assertEqual(self.given_up(), 3)
 
     def test_damaged_there(self) -> None:
-        """Bytes that are damaged there, too, are not taken; the other regions are put right."""
+        """Bytes that are damaged there, too, are not taken; they are asked for again when they may be right."""
         self.other.data[self.offsets[9] + HEAD_SIZE] ^= 1
         self.assertEqual(self.given_up(), 1)
+        self.other.data[self.offsets[9] + HEAD_SIZE] ^= 1
+        self.clock.advance(600)
+        self.repair()
+        self.assertEqual(len(self.store.damage), 0)
 
     def test_other_message(self) -> None:
         """A valid record that is not the one that the queue knows there is not taken."""

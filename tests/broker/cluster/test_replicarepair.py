@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from twisted.logger import capturedLogs
 
+from smartgo.errors import BadRecord
 from smartgo.ha.interfaces import SlaveState
 from smartgo.schema.codes import RequestCode, ResponseCode
 from smartgo.schema.command import Command
 from smartgo.schema.headers.ha import TailRequest
 from smartgo.schema.record import HEAD_SIZE
 from tests.broker.cluster.test_replication import SLAVE, Pair, PairCase
+from tests.broker.fakecluster import pull_command, records
 
 _KEY = {"haAccessKey": "slaves-of-a", "haSecretKey": "a-secret-of-ours"}
 
@@ -76,3 +78,82 @@ class RepairTests(PairCase):
         answer = pair.ask(ask, SLAVE)
         self.assertEqual((answer.code, answer.body or b""), (ResponseCode.NO_PERMISSION, b""))
         self.assertIn("not the master", answer.remark or "")
+
+
+class DamagedMasterTests(PairCase):
+    """A master whose log is damaged where a slave has yet to copy it."""
+
+    def damaged(self, *numbers: int, head: bool = False) -> tuple[Pair, list[int]]:
+        """Send ten messages to two queues while there is no slave, and damage some; return where all begin."""
+        pair = self.start()
+        pair.stop_slave()
+        for name in [name for name in pair.env.files.files if name.startswith("/slave/")]:
+            del pair.env.files.files[name]
+        for number in range(10):
+            pair.send("T", b"%d" % number * 20, number % 2)
+        units = [pair.broker.store.units("T", queue_id, 0, 5) for queue_id in range(2)]
+        offsets = [units[number % 2][number // 2].commitlog_offset for number in range(10)]
+        data = pair.env.files.files[f"/store/commitlog/{0:020d}"].data
+        for number in numbers:
+            data[offsets[number] + (3 if head else HEAD_SIZE)] ^= 1
+        return pair, offsets
+
+    def bodies(self, pair: Pair) -> list[bytes]:
+        """The bodies that the slave delivers."""
+        found = []
+        for queue_id in range(2):
+            at = 0
+            for _ in range(3):
+                answer, messages = pair.ask(pull_command("T", queue_id, at), SLAVE), []
+                messages = records(answer.body) if answer.code == 0 else []
+                found += [bytes(one.body) for one in messages]
+                at = max([at + 1, *(one.queue_offset + 1 for one in messages)])
+        return sorted(found)
+
+    def test_passed(self) -> None:
+        """The slave copies damaged bytes as they are, delivers what follows, and lists the same damage."""
+        for numbers, head in (((4,), False), ((4,), True), ((4, 5), False), ((3, 4, 5, 8), True)):
+            pair, offsets = self.damaged(*numbers, head=head)
+            pair.start_slave()
+            pair.pump(20.0)
+            self.assertEqual(pair.followed.replication.now().state, SlaveState.FOLLOWING)
+            self.assertEqual(*pair.logs())
+            theirs, ours = (
+                [(one.offset, one.end) for one in broker.store.damage.regions]
+                for broker in (pair.broker, pair.followed)
+            )
+            self.assertEqual(ours, theirs)
+            self.assertEqual(ours[0][0], offsets[numbers[0]])
+            whole = [b"%d" % number * 20 for number in range(10) if number not in numbers]
+            self.assertEqual(self.bodies(pair), whole)
+            kept = pair.env.files.files[f"/slave/quarantine/{pair.followed.store.damage.regions[0].saved}"]
+            self.assertEqual(bytes(kept.data), pair.logs()[0][ours[0][0] : ours[0][1]])
+            pair.send("T", b"later", 0)
+            pair.pump(1.0)
+            self.assertEqual(self.bodies(pair), [*whole, b"later"])
+            pair.stop_slave()
+            pair.start_slave()
+            pair.pump(3.0)
+            self.assertEqual(pair.followed.replication.now().state, SlaveState.FOLLOWING)
+            self.assertEqual(self.bodies(pair), [*whole, b"later"])
+
+    def test_only_record(self) -> None:
+        """A queue whose next record follows damage goes on with that record alone, at its own offset."""
+        pair, _ = self.damaged(6)
+        pair.start_slave()
+        pair.pump(10.0)
+        self.assertEqual(pair.followed.store.bounds("T", 0), (0, 5))
+
+    def test_not_damaged_there(self) -> None:
+        """Bytes that are wrong here and right in the master's log are asked for again."""
+        pair = self.start()
+        pair.send("T", b"1" * 20)
+        pair.pump(1.0)
+        slave = pair.followed.store
+        end = slave.log_bounds()[1]
+        self.assertRaises(BadRecord, slave.append_raw, end, b"\xff" * 200)
+        self.assertEqual(slave.log_bounds()[1], end)
+        pair.send("T", b"2" * 20)
+        pair.pump(3.0)
+        self.assertEqual(*pair.logs())
+        self.assertEqual(len(slave.damage), 0)

@@ -79,7 +79,7 @@ class Slave:
             store,
             CopiedTables(self.topics, self.groups, self.offsets, self.delays, self.count),
             lambda: self.followed,
-            DamageFetcher(store, RemoteTail(self.ask), self.ask),
+            DamageFetcher(clock.seconds, store, RemoteTail(self.ask), self.ask),
         )
         self.replicator.master = address
         self.replicator.startService()
