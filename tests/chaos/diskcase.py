@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import threading
 import time
 from collections.abc import Mapping
 from pathlib import Path
@@ -12,17 +13,19 @@ from tests.chaos import syscalls
 from tests.chaos.case import TOPIC, ChaosCase
 from tests.chaos.history import Fail, History, Info, Ok, Read
 from tests.chaos.rounds import Round, until
-from tests.interop.peers import Node, answer
+from tests.interop.peers import Node, ask
 
 SYNC = {"flushDiskType": "SYNC_FLUSH"}
 SMALL_LOG = {"mappedFileSizeCommitLog": str(1 << 20)}
 """Log files of 1 MiB, so that a run goes through several."""
-BLOCKED = "the reactor was blocked for"
-"""The begin of the line that a broker writes after a stall of the reactor of 250 ms and more."""
+BLOCKED = ("the reactor was blocked for", "the reactor is blocked in")
+"""What a broker writes about a stall of the reactor of 250 ms and more: once a minute, and once for each stack."""
 REFUSED = "14 "
 """The begin of what a refused send says: the code."""
 
-_PULL_MESSAGE = 11
+_STALL = 0.25  # seconds
+_HEART_BEAT = 34
+_HEART = b'{"clientID":"chaos@probe","consumerDataSet":[],"producerDataSet":[{"groupName":"probes"}]}'
 
 
 class DiskCase(ChaosCase):
@@ -96,15 +99,6 @@ class DiskCase(ChaosCase):
         run.figure(f"{label}: a new group reads all {len(wanted)} messages", "all", f"all, in {took:.1f} s")
         load.stop()
 
-    def log_of(self, run: Round, name: str = "master") -> str:
-        """Return all that a node has written to its log."""
-        return "".join(path.read_text(errors="replace") for path in Path(run.home, name).glob("*.log"))
-
-    def log_files(self, run: Round, name: str = "master") -> list[str]:
-        """Return the paths of the CommitLog's files, oldest first."""
-        folder = os.path.join(run.nodes[name].plan.store, "commitlog")
-        return sorted(os.path.join(folder, file) for file in os.listdir(folder) if file.isdigit())
-
     def finish(self, run: Round, restart: bool = False) -> None:
         """
         End the loads, read everything and judge.
@@ -120,21 +114,76 @@ class DiskCase(ChaosCase):
         run.judge()
 
 
-def pull(node: Node, offset: int = 0, queue: int = 0) -> tuple[int | None, float]:
-    """Pull once from a queue of the topic; return the code of the answer, if there was one, and the seconds it took."""
-    fields = {
-        "consumerGroup": "probes",
-        "topic": TOPIC,
-        "queueId": str(queue),
-        "queueOffset": str(offset),
-        "maxMsgNums": "32",
-        "sysFlag": "4",  # with a subscription
-        "commitOffset": "0",
-        "suspendTimeoutMillis": "0",
-        "subscription": "*",
-        "subVersion": "0",
-        "expressionType": "TAG",
-    }
-    begin = time.monotonic()
-    told = answer(node.plan, _PULL_MESSAGE, fields)
-    return None if told is None else told[0], time.monotonic() - begin
+class HeartBeats:
+    """A client that does nothing but send heartbeats, each on a connection of its own, and count the answers."""
+
+    def __init__(self, node: Node, every: float = 0.1) -> None:
+        self._plan = node.plan
+        self._every = every
+        self._ended = threading.Event()
+        self._thread = threading.Thread(target=self._beat, daemon=True)
+        self.answered: list[float] = []  # seconds that each took
+        self.missed = 0
+        self._thread.start()
+
+    def stop(self) -> None:
+        """End it."""
+        self._ended.set()
+        self._thread.join()
+
+    def _beat(self) -> None:
+        while not self._ended.wait(self._every):
+            begin = time.monotonic()
+            if ask(self._plan, _HEART_BEAT, content=_HEART) is None:
+                self.missed += 1
+            else:
+                self.answered.append(time.monotonic() - begin)
+
+
+def log_of(run: Round, name: str = "master") -> str:
+    """Return all that a node has written to its log."""
+    return "".join(path.read_text(errors="replace") for path in Path(run.home, name).glob("*.log"))
+
+
+def log_files(run: Round, name: str = "master") -> list[str]:
+    """Return the paths of a store's CommitLog files, oldest first."""
+    folder = os.path.join(run.nodes[name].plan.store, "commitlog")
+    return sorted(os.path.join(folder, file) for file in os.listdir(folder) if file.isdigit())
+
+
+class StallCheck:
+    """
+    The stalls of a broker's reactor from now on, as it logs them itself.
+
+    On a machine that has no processor for the broker its reactor stalls whatever it does: the kernel says for how long
+    the broker's threads waited for one.
+    """
+
+    def __init__(self, run: Round, name: str = "master") -> None:
+        self._run = run
+        self._name = name
+        self._before = self._logged()
+        self._waited = self._waits()
+
+    def check(self, what: str) -> None:
+        """
+        Note the stalls since the begin.
+
+        @raise AssertionError: there were some that nothing but the broker explains.
+        """
+        stalls = self._logged() - self._before
+        waited = self._waits() - self._waited
+        self._run.figure(
+            f"{what}: stalls of the reactor of 250 ms and more",
+            "0",
+            f"{stalls}; {waited:.2f} s in all spent waiting for a processor",
+        )
+        assert not stalls or waited >= _STALL, f"{stalls} stalls of the reactor"
+
+    def _logged(self) -> int:
+        log = log_of(self._run, self._name)
+        return sum(log.count(words) for words in BLOCKED)
+
+    def _waits(self) -> float:
+        """Return the seconds for which the main thread was ready to run and did not."""
+        return int(Path(f"/proc/{self._run.nodes[self._name].pid}/schedstat").read_text().split()[1]) / 1e9

@@ -17,6 +17,7 @@ import time
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import NamedTuple
 
 from tests.interop.certificates import Certificates
 from tests.interop.driver import rocketmq_home
@@ -342,14 +343,22 @@ def ask(
 ) -> bytes | None:
     """Send one request and return the body of its answer; C{None} as of L{answer}, and when the answer is an error."""
     told = answer(plan, code, fields, content, seconds)
-    return told[1] if told is not None and told[0] == 0 else None
+    return told.body if told is not None and told.code == 0 else None
+
+
+class Answer(NamedTuple):
+    """An answer: its code, its fields, and its body."""
+
+    code: int
+    fields: dict[str, str]
+    body: bytes
 
 
 def answer(
     plan: Plan, code: int, fields: Mapping[str, str] | None = None, content: bytes = b"", seconds: float = 10.0
-) -> tuple[int, bytes] | None:
+) -> Answer | None:
     """
-    Send one request and return the code and the body of its answer; C{None} when nobody listens, or there is no answer
+    Send one request and return its answer; C{None} when nobody listens, or there is no answer
     in time. Written by hand: it must not depend on what is tested.
     """
     told = {"code": code, "flag": 0, "language": "PYTHON", "opaque": 1, "version": 409, "extFields": fields or {}}
@@ -368,10 +377,13 @@ def answer(
         return None
 
 
-def _exchange(connection: socket.socket, frame: bytes) -> tuple[int, bytes] | None:
+def _exchange(connection: socket.socket, frame: bytes) -> Answer | None:
     connection.sendall(frame)
     with connection.makefile("rb") as stream:
         total = int.from_bytes(stream.read(4), "big")
         header = stream.read(int.from_bytes(stream.read(4), "big") & 0xFFFFFF)
         body = stream.read(max(total - 4 - len(header), 0))
-    return (int(json.loads(header)["code"]), body) if header else None
+    if not header:
+        return None
+    read = json.loads(header)
+    return Answer(int(read["code"]), read.get("extFields") or {}, body)
