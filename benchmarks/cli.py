@@ -9,7 +9,7 @@ from pathlib import Path
 
 import click
 
-from . import apache, apachereport, builder, indexing, profiling, report, runner, scaling, sparkcli
+from . import apache, apachereport, builder, indexing, profiling, rebuild, report, runner, scaling, sparkcli
 from .errors import BenchmarkError
 from .results import Results
 from .scenarios import GOALS, IDLE, IDLE_CLIENTS, LOADS, NAMES, OTHERS, START_UP
@@ -328,6 +328,41 @@ def index_command(rounds: int, work: Path | None, keep: bool, ports: int, jars: 
     """Measure what the index costs a message, in this process: with numpy and without, in long runs and in short."""
     with workshop(work, keep, ports, jars) as bench:
         console.print(indexing.table(list(indexing.measure(bench.work, rounds))))
+
+
+@main.command("rebuild")
+@click.argument("cases", nargs=-1, type=click.Choice(rebuild.CASES), metavar="[CASE]...")
+@target_option("ours")
+@click.option("--rounds", default=3, show_default=True, help="Starts of each broker.")
+@folder_options
+@json_option
+@check_option
+def rebuild_command(
+    cases: tuple[str, ...],
+    targets: tuple[str, ...],
+    rounds: int,
+    work: Path | None,
+    keep: bool,
+    ports: int,
+    jars: Path | None,
+    json_path: Path | None,
+    check: bool,
+) -> None:
+    """
+    Measure how long a broker takes until it serves on a store that it has to recover.
+
+    CASEs: rebuild, a log of 1 GiB without queues and index; kill, a process killed 64 MiB behind its last checkpoint.
+    Brokers get the same directory in turn.
+    """
+    with workshop(work, keep, ports, jars) as bench:
+        brokers = targets_of(bench, targets)
+        warn_when_busy()
+        with console.status("starting") as status:
+            starts = rebuild.run(brokers, cases or rebuild.CASES, rounds, bench.work, status.update)
+    console.print(rebuild.table(starts))
+    keep_figures({**facts_of(bench), "started": now(), "starts": starts}, json_path, "rebuild")
+    if check and rebuild.missed(starts):
+        sys.exit(1)
 
 
 @main.command("load", context_settings={"ignore_unknown_options": True, "help_option_names": []})

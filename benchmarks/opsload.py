@@ -88,9 +88,9 @@ class OursWithOps(Ours):
         """The address C{host:port} of the API."""
         return f"127.0.0.1:{self._broker_port + 2}"
 
-    def start_broker(self) -> float:
+    def start_broker(self, timeout: float = READY_TIMEOUT) -> float:
         """Start it, and wait for the API as well."""
-        seconds = super().start_broker()
+        seconds = super().start_broker(timeout)
         if self._broker is not None:
             wait_for_port(self._broker_port + 2, self._broker, READY_TIMEOUT)
         return seconds

@@ -122,20 +122,28 @@ class Started(Target):
 
     def start(self) -> float:
         """Start the registry, wait for it, then time the broker."""
+        self.start_registry()
+        return self.start_broker()
+
+    def start_registry(self) -> None:
+        """Start the registry alone, and wait for it."""
         self.work.mkdir(parents=True, exist_ok=True)
         self._registry = self._child("registry", self.registry_command())
         wait_for_port(self._registry_port, self._registry, READY_TIMEOUT)
-        return self.start_broker()
 
-    def start_broker(self) -> float:
-        """Start the broker alone, on the store that is there; return the seconds until it answered."""
+    def start_broker(self, timeout: float = READY_TIMEOUT) -> float:
+        """
+        Start the broker alone, on the store that is there; return the seconds until it answered.
+
+        @raise BenchmarkError: it ended, or did not answer in time.
+        """
         settings = self.work / "broker.properties"
         settings.write_text(properties(self._broker_port, self._registry_port, self.work / "store"))
         command = self.broker_command(settings)
         began = time.monotonic()
         broker = self._broker = self._child("broker", command)
         try:
-            ready = wait_until_it_answers(self.address, lambda: broker.alive, READY_TIMEOUT)
+            ready = wait_until_it_answers(self.address, lambda: broker.alive, timeout)
         except BenchmarkError as error:
             raise BenchmarkError(f"{self.name}: {error}:{broker.last_lines()}") from None
         return ready - began

@@ -15,10 +15,8 @@ from __future__ import annotations
 import argparse
 import math
 import os
-import subprocess
 import sys
-import tempfile
-from typing import Any, Final
+from typing import Final
 
 from twisted.internet import reactor as _reactor
 from twisted.internet.defer import Deferred
@@ -32,86 +30,11 @@ from smartgo.store.opening import open_store
 from smartgo.store.openstore import OpenStore
 from smartgo.store.retention import RetentionRules
 from smartgo.store.settings import StoreSettings
+from tests.store.fastclock import MIB, FastEnvironment, are_flat, process_figures, say, small_disk
 from tests.store.stores import message, records
 
 WEEK: Final = 7 * 86_400
-MIB: Final = 1 << 20
 BODY: Final = b"." * 4000
-
-
-class FastCall:
-    """A delayed call whose times are virtual."""
-
-    def __init__(self, call: Any, factor: float) -> None:
-        self._call = call
-        self._factor = factor
-        self.cancel = call.cancel
-        self.active = call.active
-
-    def getTime(self) -> float:
-        """Virtual time at which it is due."""
-        return float(self._call.getTime() * self._factor)
-
-    def reset(self, seconds: float) -> None:
-        """Let it be due so many virtual seconds from now."""
-        self._call.reset(seconds / self._factor)
-
-
-class FastClock:
-    """A clock that runs faster than the real one."""
-
-    def __init__(self, clock: Any, factor: float) -> None:
-        self._clock = clock
-        self.factor = factor
-        self._began = clock.seconds()
-        self.begin_ms = clock.wall_ms()
-
-    def seconds(self) -> float:
-        """Virtual monotonic time."""
-        return float(self._clock.seconds() * self.factor)
-
-    def callLater(self, delay: float, function: Any, *args: Any, **named: Any) -> FastCall:
-        """Call after a virtual delay."""
-        return FastCall(self._clock.callLater(delay / self.factor, function, *args, **named), self.factor)
-
-    @property
-    def passed(self) -> float:
-        """Virtual seconds since the beginning."""
-        return float((self._clock.seconds() - self._began) * self.factor)
-
-    def wall_ms(self) -> int:
-        """Virtual wall clock."""
-        return int(self.begin_ms + self.passed * 1000)
-
-    def utc_offset(self) -> float:
-        """At Greenwich."""
-        return 0.0
-
-
-class FastFiles:
-    """The real files, with virtual times of modification."""
-
-    def __init__(self, files: Any, clock: FastClock) -> None:
-        self._files = files
-        self._time = clock
-
-    def __getattr__(self, name: str) -> Any:
-        return getattr(self._files, name)
-
-    def modified_ms(self, path: str) -> int:
-        """When a file was modified, by the virtual clock."""
-        began = self._time.begin_ms
-        return int(began + (self._files.modified_ms(path) - began) * self._time.factor)
-
-
-class FastEnvironment:
-    """The real environment in a hurry."""
-
-    def __init__(self, factor: float) -> None:
-        real = self.real = RealEnvironment(_reactor)
-        self.clock = FastClock(real.clock, factor)
-        self.files = FastFiles(real.files, self.clock)
-        self.network, self.threads, self.random, self.host = real.network, real.threads, real.random, real.host
 
 
 class Group:
@@ -139,26 +62,11 @@ class Group:
             self.offset = result.next_offset
 
 
-def say(line: str) -> None:
-    """Print a line at once."""
-    sys.stdout.write(f"{line}\n")
-    sys.stdout.flush()
-
-
-def figures() -> tuple[int, int, int]:
-    """Anonymous memory in KiB, open descriptors, and mappings of this process."""
-    with open("/proc/self/status", encoding="ascii") as file:
-        memory = next(int(line.split()[1]) for line in file if line.startswith("RssAnon"))
-    with open("/proc/self/maps", encoding="utf-8") as file:
-        mappings = sum(1 for _ in file)
-    return memory, len(os.listdir("/proc/self/fd")), mappings
-
-
 class Week:
     """One run; C{rows} has (hour, use of the disk, memory, descriptors, mappings)."""
 
     def __init__(self, options: argparse.Namespace, root: str) -> None:
-        self.env = FastEnvironment(WEEK / (options.minutes * 60))
+        self.env = FastEnvironment(RealEnvironment(_reactor), WEEK / (options.minutes * 60))
         self._options = options
         self._root = root
         self.refused = self.sent = 0
@@ -210,7 +118,7 @@ class Week:
             await slow.read(end)
             most = max(most, self.used())
             if clock.passed >= hour * 3600:
-                self.rows.append((hour, self.used(), *figures()))
+                self.rows.append((hour, self.used(), *process_figures()))
                 if hour % 12 == 0:
                     first = store.log_bounds()[0]
                     say(
@@ -223,11 +131,7 @@ class Week:
         reasons = {reason.value: count for reason, count in store.cleaner.removed.by_reason.items()}
         await quick.read(self.sent)
         await store.close()
-        early = [row for row in self.rows if 48 <= row[0] < 96]
-        late = [row for row in self.rows if row[0] >= 120]
-        flat = all(
-            max(row[column] for row in late) <= max(row[column] for row in early) * 1.1 + 20 for column in (2, 3, 4)
-        )
+        flat = are_flat(self.rows)
         well = most <= 0.85 and not self.refused and quick.got == self.sent and not quick.missed and flat
         say(
             f"{'well' if well else 'NOT WELL'}: most of the disk {most:.2%}, refused {self.refused}, removed {reasons},"
@@ -243,13 +147,7 @@ def main() -> None:
     parser.add_argument("--disk", type=int, default=512, help="MiB of the disk")
     parser.add_argument("--turnover", type=float, default=6.0, help="how often the week fills the disk")
     options = parser.parse_args()
-    with tempfile.TemporaryDirectory() as place:
-        image, root = os.path.join(place, "image"), os.path.join(place, "disk")
-        os.mkdir(root)
-        with open(image, "wb") as file:
-            file.truncate(options.disk * MIB)
-        subprocess.run(["mkfs.ext4", "-q", "-m", "0", image], check=True)
-        subprocess.run(["mount", "-o", "loop", image, root], check=True)
+    with small_disk(options.disk) as root:
         week = Week(options, root)
         results: list[bool] = []
 
@@ -264,8 +162,6 @@ def main() -> None:
         except SystemExit as ended:
             if ended.code:
                 raise
-        finally:
-            subprocess.run(["umount", "-l", root], check=False)
         sys.exit(0 if results == [True] else 1)
 
 
