@@ -89,6 +89,7 @@ class FastEnvironment:
         self.clock = FastClock(real.clock, factor)
         self.files = FastFiles(real.files, self.clock)
         self.network, self.threads, self.random, self.host = real.network, real.threads, real.random, real.host
+        self.buggify = real.buggify
 
 
 def say(line: str) -> None:
