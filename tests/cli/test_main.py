@@ -44,6 +44,7 @@ COMMANDS = {
     "topic groups": "Orders",
     "topic create": "New",
     "topic set": "Orders --queues 3",
+    "topic empty": "Spare --yes --plans /",
     "topic rm": "Spare --yes",
     "group ls": "",
     "group lag": "audit",

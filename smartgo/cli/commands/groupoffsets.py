@@ -101,7 +101,7 @@ def reset(
                 f"group {name} does not exist; check the name, or use --create to set the offsets of a new group",
                 MISSING,
             )
-        await _carry_out(session, plan, path or _file_name(plan), dry_run, yes, output)
+        await _carry_out(session, plan, path or file_name(plan), dry_run, yes, output)
 
     cluster.do(work)
 
@@ -147,7 +147,7 @@ def clone(
 
     async def work(session: ClusterSession) -> None:
         plan = await session.admin.positions.plan_copy(source, name, topic)
-        await _carry_out(session, plan, path or _file_name(plan), dry_run, yes, output)
+        await _carry_out(session, plan, path or file_name(plan), dry_run, yes, output)
 
     cluster.do(work)
 
@@ -163,7 +163,7 @@ async def _carry_out(
         confirm(f"The offsets of group {plan.group} in {plan.topic} will be changed.", yes)
         if path is not None:
             found["plan"] = path = os.path.abspath(path)
-            _keep(session, path, plan)
+            keep(session, path, plan)
         applied = await session.admin.positions.apply(plan)
         found.update(plain(applied))
     if output != TEXT:
@@ -181,11 +181,13 @@ async def _carry_out(
             click.echo(f"To undo: smartgo group undo {path}")
 
 
-def _file_name(plan: ResetPlan) -> str:
+def file_name(plan: ResetPlan) -> str:
+    """Return the name of the file that a plan is kept in."""
     return f"{plan.group}-{plan.topic}-{plan.made_ms}.plan.json".replace("%", "_").replace("|", "_")
 
 
-def _keep(session: ClusterSession, path: str, plan: ResetPlan) -> None:
+def keep(session: ClusterSession, path: str, plan: ResetPlan) -> None:
+    """Write a plan to a new file, for an undo. @raise CommandError: it cannot be written."""
     try:
         session.env.files.create(path, plan.encode())
     except OSError as error:

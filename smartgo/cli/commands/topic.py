@@ -6,6 +6,7 @@ import click
 import msgspec
 
 from smartgo.cli.commands.topicchanges import create, rm, set_
+from smartgo.cli.commands.topicempty import empty
 from smartgo.cli.support.completions import topic_names
 from smartgo.cli.support.output import (
     OUTPUT,
@@ -212,5 +213,5 @@ def groups(cluster: ClusterOptions, name: str, output: str) -> None:
     cluster.do(work)
 
 
-for _command in (create, set_, rm):
+for _command in (create, set_, empty, rm):
     topic.add_command(_command)

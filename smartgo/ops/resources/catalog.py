@@ -24,6 +24,7 @@ from smartgo.ops.resources.clients import ClientsApi
 from smartgo.ops.resources.cluster import ClusterApi
 from smartgo.ops.resources.deadletters import DeadApi
 from smartgo.ops.resources.definitions import DefinitionsApi
+from smartgo.ops.resources.emptying import EmptyingApi
 from smartgo.ops.resources.explain import ExplainApi
 from smartgo.ops.resources.figures import EventsApi
 from smartgo.ops.resources.grouplag import GroupLagApi
@@ -97,6 +98,7 @@ def all_resources(parts: ResourceParts) -> list[object]:
     view = cluster.view
     inflater = Inflater(env)
     outbox = Outbox(cluster.client, view)
+    offsets = OffsetsApi(view, plans)
     return [
         SessionApi(security.guard, security.tokens, security.sessions, env.clock),
         TokensApi(security.tokens),
@@ -108,6 +110,7 @@ def all_resources(parts: ResourceParts) -> list[object]:
         KvApi(view),
         TopicsApi(view),
         TopicRoutesApi(view),
+        EmptyingApi(view, offsets),
         GroupsApi(view, cluster.progress, cluster.survey),
         GroupLagApi(view, cluster.progress),
         GroupMembersApi(view),
@@ -123,7 +126,7 @@ def all_resources(parts: ResourceParts) -> list[object]:
         SendApi(outbox),
         DeadApi(view, inflater),
         ResendApi(view, outbox, jobs, inflater),
-        OffsetsApi(view, plans),
+        offsets,
         StatusApi(node),
         IntegrityApi(node),
         SettingsApi(node),

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from smartgo.schema.codes import RequestCode
+from smartgo.schema.command import Command
+from smartgo.schema.headers.offsets import UpdateOffsetRequest
 from tests.cli.case import ClusterCase
 
 
@@ -50,9 +53,28 @@ class TopicTests(ClusterCase):
         self.assertIn("would have 9 queues", self.out("topic", "set", "T", "-n", "9", "--dry-run"))
         self.assertEqual(self.json("topic", "ls")[0]["read_queues"], 8)
 
+    def test_empty(self) -> None:
+        """Emptying a topic says what stays, moves its groups behind its end, and can be undone."""
+        self.out("topic", "create", "Orders", "-n", "1")
+        self.assertIn("No group reads Orders", self.out("topic", "empty", "Orders", "--yes"))
+        for _ in range(5):
+            self.cluster.send("Orders")
+        header = UpdateOffsetRequest(consumer_group="audit", topic="Orders", queue_id=0, commit_offset=2)
+        self.out("group", "create", "audit")
+        self.cluster.ask(Command.request(RequestCode.UPDATE_CONSUMER_OFFSET, header))
+        said = self.out("topic", "empty", "Orders", "--dry-run")
+        self.assertIn("5 messages of Orders stay on the disk until retention removes the log files.", said)
+        self.assertIn("Dry run", said)
+        (row,) = self.json("topic", "empty", "Orders", "--yes", "--plans", "/")["groups"]
+        self.assertEqual((row["group"], row["skipped"], row["members"]), ("audit", 3, 0))
+        self.assertEqual([one["lag"] for one in self.json("group", "lag", "audit")], [0])
+        self.assertEqual(self.json("topic", "show", "Orders")["messages"], 5)
+        self.out("group", "undo", row["plan"], "--yes")
+        self.assertEqual([one["lag"] for one in self.json("group", "lag", "audit")], [3])
+
     def test_missing(self) -> None:
         """What is not there ends with 66, what may not be with 78 or 2."""
-        for words in (["show"], ["stats"], ["route"], ["groups"], ["rm"], ["set", "-n", "3"]):
+        for words in (["show"], ["stats"], ["route"], ["groups"], ["empty"], ["rm"], ["set", "-n", "3"]):
             self.refused("topic", words[0], "Nowhere", *words[1:], status=66)
         self.out("topic", "create", "T")
         self.assertIn("--change", self.refused("topic", "create", "T", status=78))

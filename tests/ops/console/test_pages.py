@@ -392,6 +392,23 @@ class PagesTests(ConsoleCase):
         self.assertEqual(len(self.do(self.consume, "mailer", "Payments", 2)), 2)
 
     @in_browser()
+    def test_empty(self, page: Page) -> None:
+        """Emptying a topic says first what each group skips and what stays; then its groups have no lag."""
+        self.do(self.fill)
+        self.do(self.send, "Orders", b"nine", b"ten")
+        self.go(page, "topics/Orders")
+        page.get_by_role("button", name="Empty topic").click()
+        page.locator("[data-test=stay]", has_text="10 messages stay on the disk until retention removes").wait_for()
+        page.get_by_role("dialog").locator("tr", has_text="audit").locator("td", has_text="2").wait_for()
+        go_on = page.get_by_role("dialog").get_by_role("button", name="Skip all messages")
+        self.assertTrue(go_on.is_disabled())
+        page.get_by_role("dialog").get_by_role("textbox").fill("Orders")
+        go_on.click()
+        page.get_by_text("1 group skips all messages of Orders").wait_for()
+        self.go(page, "groups/audit")
+        page.get_by_text("no lag").first.wait_for()
+
+    @in_browser()
     def test_positions(self, page: Page) -> None:
         """Offsets of a group are reset after a preview, its messages are redelivered, and the reset is undone."""
         self.do(self.fill)

@@ -8,6 +8,7 @@ import { Badge, Button, Card, Check, Code, Empty, Facts, LinkButton, Loaded, Pag
 import { useResource } from "../app/resource.js";
 import { go, href, setQuery } from "../app/router.js";
 import { RemoteTable, Table } from "../app/table.js";
+import { emptyTopic } from "./emptying.js";
 import { TopicForm } from "./topicform.js";
 
 const KINDS = ["normal", "retry", "dead", "system"];
@@ -87,6 +88,7 @@ function Topic({ name, tab }) {
       <${LinkButton} icon="tail" href=${href(["tail"], { topic: name })}>${t("nav.tail")}<//>
       ${may("publish") && data.kind === "normal" && html`<${LinkButton} icon="send" href=${href(["send"], { topic: name })}>${t("nav.send")}<//>`}
       ${may("admin") && html`<${Button} icon="edit" onClick=${edit}>${t("action.edit")}<//>`}
+      ${may("admin") && (data.kind === "normal" || data.kind === "dead") && html`<${Button} icon="right" onClick=${() => emptyTopic(name).then(topic.reload)}>${t("topic.empty")}<//>`}
       ${may("admin") && own && html`<${Button} kind="danger-plain" icon="trash" onClick=${remove}>${t("action.delete")}<//>`}`}
   >
     <${Loaded} from=${topic}>
