@@ -41,6 +41,7 @@ from smartgo.remoting.client import RemotingClient
 from smartgo.remoting.listeners import ListenerMux
 from smartgo.store.messagestore import MessageStore
 from smartgo.store.openstore import OpenStore
+from smartgo.store.recovery.progress import RecoveredSoFar
 from smartgo.store.settings import StoreSettings
 from smartgo.tablefile import TableFile
 
@@ -118,12 +119,18 @@ class Broker(Service):
         self.settings.follow("brokerPermission", self._announce_permission)
         for name in RETENTION:
             self.settings.follow(name, self._change_retention)
+        self.settings.follow("scrubRate", self._change_scrub_rate)
         self.tables = [*tables.tables, (self._changed, self.settings.load)]
 
     @property
     def store_opened(self) -> Deferred[OpenStore]:
         """A new Deferred that fires with the store when it is open; one asked for before the start fires first."""
         return self._store.opened
+
+    @property
+    def recovered_so_far(self) -> RecoveredSoFar | None:
+        """See L{IBrokerService}."""
+        return self._store.recovered_so_far
 
     def _log_end(self) -> int:
         if self.opened is None:
@@ -137,6 +144,10 @@ class Broker(Service):
     def _change_retention(self, _: object) -> None:
         if self.opened is not None:
             self.opened.store.cleaner.change_rules(retention_rules(self.settings.current.store))
+
+    def _change_scrub_rate(self, rate: int) -> None:
+        if self.opened is not None:
+            self.opened.store.scrub.change_rate(rate)
 
     def _move(self, event: BrokerEvent) -> bool:
         """Go on to the next state; return C{False} where the event means nothing in this state."""

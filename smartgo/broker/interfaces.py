@@ -27,6 +27,7 @@ from smartgo.net.counts import Counts
 from smartgo.net.memorybudget import MemoryBudget
 from smartgo.net.slowturns import SlowTurns
 from smartgo.store.openstore import OpenStore
+from smartgo.store.recovery.progress import RecoveredSoFar
 from smartgo.store.settings import StoreSettings
 
 
@@ -77,6 +78,9 @@ class IBrokerService(Interface):
     settings = cast(LiveSettings, Attribute("The settings: C{current} to read them, C{change} to change them."))
     opened = cast(
         "IBroker | None", Attribute("The broker, from the moment that its store is open; C{None} before that.")
+    )
+    recovered_so_far = cast(
+        "RecoveredSoFar | None", Attribute("How far the recovery of the store is; C{None} where none reads the log.")
     )
 
 

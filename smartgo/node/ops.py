@@ -34,6 +34,7 @@ from smartgo.ops.interfaces import (
     ClosedConnection,
     ILocalNode,
     IntegrityReport,
+    RecoveryReport,
     SettingChange,
     SettingValue,
 )
@@ -190,6 +191,11 @@ class LocalNode:
                 refusal = service.opened.store.refusal
                 yield store_state(None if refusal is None else refusal.words)
 
+    def recovery(self) -> RecoveryReport | None:
+        """Return how far the recovery of the broker's store is."""
+        now = None if self._broker is None else self._broker.recovered_so_far
+        return None if now is None else RecoveryReport(now.read_bytes, now.total_bytes, now.percent, now.seconds_left)
+
     def figures(self) -> Mapping[str, float]:
         """Return the figures of the process that no request of the remoting protocol gives."""
         found: dict[str, float] = {}
@@ -203,6 +209,12 @@ class LocalNode:
                 found.update(_figures_of(service.opened))
             else:
                 found["brokerStarts"] = float(service not in self._failed)
+                recovery = self.recovery()
+                if recovery is not None:
+                    found["recoveryReadBytes"] = recovery.read_bytes
+                    found["recoveryTotalBytes"] = recovery.total_bytes
+                    found["recoveryPercent"] = recovery.percent
+                    found["recoverySecondsLeft"] = -1 if recovery.seconds_left is None else recovery.seconds_left
         return found
 
     def integrity(self) -> IntegrityReport | None:

@@ -166,6 +166,22 @@ class IntegrityReport(msgspec.Struct, rename="camel"):
     repaired: int = 0
 
 
+class RecoveryReport(msgspec.Struct, rename="camel"):
+    """
+    Progress of the recovery of the broker's store.
+
+    @ivar read_bytes: of at most C{total_bytes} of the log that are read; both begin anew where all of the log has to be
+        read as well.
+    @ivar percent: how much that is, 0 to 100.
+    @ivar seconds_left: how long it will still take at most; null while that is not known.
+    """
+
+    read_bytes: int
+    total_bytes: int
+    percent: float
+    seconds_left: float | None
+
+
 class ILocalNode(Interface):
     """
     The process around the API. Called on the reactor thread; answers at once.
@@ -222,6 +238,9 @@ class ILocalNode(Interface):
 
     def checks() -> Iterable[PartState]:
         """Return the states of the parts that must be well for the process to serve; it is ready when all are."""
+
+    def recovery() -> RecoveryReport | None:
+        """Return how far the recovery of the broker's store is; C{None} where none reads the log."""
 
     def figures() -> Mapping[str, float]:
         """Figures that no request of the remoting protocol tells: reactor stalls, bytes that wait for the disk."""

@@ -96,7 +96,11 @@ class Problem(SmartgoError):
     def body(self, request_id: str) -> bytes:
         """Return the JSON for the client."""
         detail = "".join(one if one.isprintable() else " " for one in str(self)[:_CUT])
-        return msgspec.json.encode(ProblemBody(TITLES[self.status], self.status, detail, self.code, detail, request_id))
+        return msgspec.json.encode(self.shown(TITLES[self.status], detail, request_id))
+
+    def shown(self, title: str, detail: str, request_id: str) -> ProblemBody:
+        """Return what the client is told."""
+        return ProblemBody(title, self.status, detail, self.code, detail, request_id)
 
 
 def as_response(problem: Problem, request_id: str, headers: Iterable[tuple[bytes, bytes]] = ()) -> bytes:

@@ -17,6 +17,7 @@ from smartgo.observer import OneShotObserver
 from smartgo.schema.refusalkind import RefusalKind
 from smartgo.store.opening import open_store
 from smartgo.store.openstore import OpenStore
+from smartgo.store.recovery.progress import RecoveredSoFar, RecoveryProgress
 from smartgo.store.refusal import Refusal
 from smartgo.store.settings import StoreSettings
 
@@ -33,7 +34,8 @@ class MessageStore(Service):
         @param root: the store's directory, made if missing.
         """
         self.root = root
-        self._open = partial(open_store, env, root, settings, self._is_cancelled)
+        self._progress = RecoveryProgress(env.clock.seconds)
+        self._open = partial(open_store, env, root, settings, self._is_cancelled, self._progress)
         self._begun = False
         self._opened: OneShotObserver[OpenStore] = OneShotObserver()
         self._store: OpenStore | None = None
@@ -43,6 +45,11 @@ class MessageStore(Service):
     def opened(self) -> Deferred[OpenStore]:
         """A new Deferred that fires with the store when it is open, or fails as L{open_store} does."""
         return self._opened.when()
+
+    @property
+    def recovered_so_far(self) -> RecoveredSoFar | None:
+        """The progress of the recovery; C{None} where none reads the log."""
+        return self._progress.now
 
     @property
     def refusal(self) -> Refusal | None:

@@ -152,6 +152,14 @@ class Scrub:
         else:
             self._schedule()
 
+    def change_rate(self, rate: int) -> None:
+        """Follow another rate from now on. A scrub that runs goes on with rate 0, too, but none begins by itself."""
+        self.rate = rate
+        if not self.running:
+            self._schedule()
+        elif self._timer is not None:
+            self._later(0.0)  # the pause was for the rate before
+
     def stop(self) -> None:
         """End the present scrub; the next one begins at its time."""
         self.state.begin = self.state.end = self.state.position

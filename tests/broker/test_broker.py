@@ -55,6 +55,18 @@ class NotOpenTests(SynchronousTestCase):
         config = again.settings.configuration
         self.assertEqual((config.limits.max_topics, config.broker.auto_create_topic_enable), (1234, False))
 
+    def test_scrub_rate(self) -> None:
+        """The rate of the scrub follows its setting, while the broker runs and when it starts again."""
+        cluster = Cluster()
+        self.assertEqual(cluster.broker.store.scrub.rate, 1 << 20)
+        cluster.broker.settings.change([("scrubRate", "5MiB")], Who("boss", "192.0.2.7"), True)
+        self.assertEqual(cluster.broker.store.scrub.rate, 5 << 20)
+        cluster.pump(1.0)
+        cluster.stop()
+        again = Cluster(cluster.env)
+        self.assertEqual(again.broker.store.scrub.rate, 5 << 20)
+        again.stop()
+
 
 class StopTests(SynchronousTestCase):
     def test_twice(self) -> None:

@@ -107,6 +107,27 @@ class ScrubTests(StoreTestCase):
         store.scrub.start()
         self.assertTrue(store.scrub.running)
 
+    def test_other_rate(self) -> None:
+        """Another rate holds at once for a scrub that runs, and for the next ones; with 0 none begins by itself."""
+        store, _ = self.written()
+        size = store.log_bounds()[1]
+        store.scrub.start()
+        self.env.clock.pump([0.0, 1.0])
+        store.scrub.change_rate(1)
+        self.env.clock.pump([0.0, 10.0])
+        self.assertEqual(store.scrub.state.position, 3 * 1024)
+        self.assertAlmostEqual(store.scrub.seconds_left, size - 3 * 1024)
+        store.scrub.change_rate(1 << 20)
+        self.env.clock.pump([0.0] + [0.1] * 60)
+        self.assertFalse(store.scrub.running)
+        store.scrub.change_rate(0)
+        self.env.clock.advance(3)
+        self.assertEqual(self.env.clock.getDelayedCalls(), [])
+        store.scrub.change_rate(RATE)
+        first = store.scrub.state.ended_ms
+        self.env.clock.pump([scrub.WEEK, 1.0] + [1.0] * 100)
+        self.assertGreater(store.scrub.state.ended_ms, first)
+
     def test_interrupted(self) -> None:
         """A scrub goes on after a restart; one that is stopped ends."""
         store, offsets = self.written()

@@ -27,7 +27,7 @@ from smartgo.broker.interfaces import IBroker, IBrokerService
 from smartgo.env.interfaces import IEnvironment
 from smartgo.ha.interfaces import SlaveState
 from smartgo.ops.figures.retentionmetrics import removals
-from smartgo.ops.figures.storefigures import store_figures
+from smartgo.ops.figures.storefigures import recovery_metrics, store_figures
 from smartgo.ops.figures.timermetrics import timer_metrics
 from smartgo.schema.codes import LANGUAGE_NAMES
 from smartgo.schema.topics import DLQ_PREFIX, RETRY_PREFIX, SCHEDULE_TOPIC, queue_ids
@@ -76,6 +76,7 @@ class BrokerMetrics(Collector):
         family = GaugeMetricFamily("smartgo_broker_opened", "1 once the store is recovered.", labels=_NODE)
         family.add_metric((config.broker_cluster_name, "broker", config.broker_name), float(opened is not None))
         yield family
+        yield from recovery_metrics(self._service.recovered_so_far)
         if opened is not None:
             if self._metrics is None:
                 self._metrics = OpenBrokerMetrics(self._env, opened, self._series)

@@ -4,7 +4,24 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from prometheus_client.core import GaugeMetricFamily, Metric
+
 from smartgo.store.openstore import OpenStore
+from smartgo.store.recovery.progress import RecoveredSoFar
+
+
+def recovery_metrics(now: RecoveredSoFar | None) -> Iterator[Metric]:
+    """Yield the metrics of a store that is being recovered; nothing of another."""
+    if now is None:
+        return
+    for name, about, value in (
+        ("read_bytes", "Bytes of the log that the recovery has read.", float(now.read_bytes)),
+        ("total_bytes", "Bytes of the log that it reads at most.", float(now.total_bytes)),
+        ("left_seconds", "Time that it will still take at most.", now.seconds_left),
+    ):
+        if value is not None:
+            yield GaugeMetricFamily(f"smartgo_store_recovery_{name}", about, value)
+
 
 StoreFigure = tuple[str, str, float]
 """Name, help text and value of one gauge."""

@@ -11,8 +11,8 @@ from prometheus_client.exposition import CONTENT_TYPE_LATEST, generate_latest
 
 from smartgo.env.interfaces import IClock
 from smartgo.health.readiness import PartState
-from smartgo.ops.interfaces import ILocalNode
-from smartgo.ops.problems import Problem
+from smartgo.ops.interfaces import ILocalNode, RecoveryReport
+from smartgo.ops.problems import Problem, ProblemBody
 from smartgo.ops.web.routes import READ, Raw, RouteCall, route
 
 _FRESH: Final = 1.0  # seconds
@@ -30,6 +30,31 @@ class Readiness(msgspec.Struct, rename="camel"):
 
     ready: bool
     checks: list[PartState]
+
+
+class ReadinessProblem(ProblemBody, rename="camel"):
+    """
+    The answer of a process that is not ready.
+
+    @ivar recovery: progress of the store's recovery; absent where none runs.
+    """
+
+    recovery: RecoveryReport | msgspec.UnsetType = msgspec.UNSET
+
+
+class NotReady(Problem):
+    """The process is not ready to serve."""
+
+    def __init__(self, parts: list[str], recovery: RecoveryReport | None) -> None:
+        """@param parts: what keeps it from serving."""
+        super().__init__(503, f"not ready: {', '.join(parts)}", "not-ready", {"Retry-After": "5"})
+        self._recovery = msgspec.UNSET if recovery is None else recovery
+
+    def shown(self, title: str, detail: str, request_id: str) -> ProblemBody:
+        """Return what the client is told, with the progress of the recovery."""
+        return ReadinessProblem(
+            title, self.status, detail, self.code, detail, request_id, "about:blank", self._recovery
+        )
 
 
 class StatusApi:
@@ -54,11 +79,11 @@ class StatusApi:
         refuses={503: "The process is not ready."},
     )
     def ready(self, call: RouteCall[None, None, None]) -> Readiness:
-        """Tell whether the process is ready to serve; 503 if it is not."""
+        """Tell whether the process is ready to serve; 503 if it is not, with C{recovery} while the store recovers."""
         checks = [] if self._node is None else list(self._node.checks())
         bad = [one.name for one in checks if not one.well]
         if bad:
-            raise Problem(503, f"not ready: {', '.join(bad)}", "not-ready", {"Retry-After": "5"})
+            raise NotReady(bad, None if self._node is None else self._node.recovery())
         shown = checks if call.principal.may(READ) else []
         return Readiness(True, shown)
 

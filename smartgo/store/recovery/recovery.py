@@ -46,7 +46,7 @@ from smartgo.store.queues.file import ConsumeQueues
 from smartgo.store.recordbatch import CONTINUES, continues
 from smartgo.store.recovery.damagefinder import DamageFinder
 from smartgo.store.recovery.logscan import LogScan, ScannedTail
-from smartgo.store.recovery.progress import ReadingProgress
+from smartgo.store.recovery.progress import RecoveryProgress
 from smartgo.store.recovery.quarantine import Quarantine
 from smartgo.store.recovery.queuerebuild import QueueRebuild
 from smartgo.store.recovery.recovered import RecoveredCheckpoint, RecoveredStore
@@ -69,10 +69,9 @@ class Recovery:
         settings: StoreSettings,
         directory: StoreDirectory,
         is_cancelled: Callable[[], bool],
+        progress: RecoveryProgress,
     ) -> None:
-        """
-        @param is_cancelled: asked between pieces of some MiB; L{run} gives up once it returns C{True}.
-        """
+        """@param is_cancelled: asked between pieces of some MiB; L{run} gives up once it returns C{True}."""
         self._env = env
         self._files = env.files
         self._root = root = directory.root
@@ -83,6 +82,7 @@ class Recovery:
         self._changing = False
         self._read = 0  # records behind the checkpoint
         self._is_cancelled = is_cancelled
+        self._progress = progress
 
     def run(self) -> RecoveredStore:
         """
@@ -180,8 +180,8 @@ class Recovery:
             cannot tell a whole record with NUL in its properties from a torn one, nor the filling behind a blank.
         """
         rebuild = self._rebuild
-        progress = ReadingProgress(self._env.clock.seconds, begin, self._log_files.end)
-        walk = LogScan(self._files, self._log_files, begin, self._check_cancelled, self._pass_flushed, progress.reached)
+        reached = self._progress.reading(begin, self._log_files.end)
+        walk = LogScan(self._files, self._log_files, begin, self._check_cancelled, self._pass_flushed, reached)
         self._tail_ms = stored_ms = 0
         end = begin
         before: StoredMessage | None = None  # the record before, where it says that its batch goes on
@@ -290,7 +290,7 @@ class Recovery:
         def pass_over(walk: LogScan) -> int | None:
             return None if walk.position >= tail.end else self._damage.pass_over(walk.position, tail.end)
 
-        reached = ReadingProgress(self._env.clock.seconds, self._minimum, tail.end).reached
+        reached = self._progress.reading(self._minimum, tail.end)
         walk = LogScan(self._files, self._log_files, self._minimum, self._check_cancelled, pass_over, reached)
         records = ((message, walk.passed) for message in walk if message.physical_offset < tail.end)
         rebuild.make_anew(records, tail.end)

@@ -5,12 +5,15 @@ from __future__ import annotations
 import json
 from typing import Any, cast
 
-from prometheus_client import CollectorRegistry
+from prometheus_client import CollectorRegistry, generate_latest
 from twisted.trial.unittest import SynchronousTestCase
 
+from smartgo.broker.broker import Broker
 from smartgo.node.ops import LocalNode
+from smartgo.ops.figures.metrics import metrics_of
 from smartgo.ops.resources.status import MetricsApi
 from smartgo.schema.regions import Region
+from smartgo.store.recovery.progress import RecoveredSoFar
 from tests.broker.fakecluster import Cluster
 from tests.fakes import FakeEnvironment
 from tests.ops.front import Front
@@ -59,6 +62,32 @@ class StatusTests(SynchronousTestCase):
         self.assertEqual(self.front.get("/process", token=self.token)["damagedRegions"], 1)
         found = self.order(False)
         self.assertFalse(found["scrub"]["running"])
+
+
+class StartingTests(SynchronousTestCase):
+    """A front in the process of a broker whose store is not open."""
+
+    def test_recovering(self) -> None:
+        """While the store recovers, readiness and figures say how far that is, and how long it will still take."""
+        cluster = Cluster()
+        service = Broker(cluster.env, cluster.configuration, cluster.sweeper)
+        front = Front(cluster, LocalNode(cluster.configuration, [service]))
+        self.addCleanup(front.stop)
+        answer = front.ask("GET", "/ready")
+        self.assertEqual((answer.status, answer.code), (503, "not-ready"))
+        self.assertNotIn("recovery", json.loads(answer.content))
+        self.patch(Broker, "recovered_so_far", RecoveredSoFar(250, 1000, None))
+        shown = {"readBytes": 250, "totalBytes": 1000, "percent": 25.0, "secondsLeft": None}
+        found = json.loads(front.ask("GET", "/ready").content)
+        self.assertEqual((found["recovery"], found["type"], found["status"]), (shown, "about:blank", 503))
+        token = front.admin()
+        self.assertEqual(front.get("/process", token=token)["recoverySecondsLeft"], -1)
+        self.patch(Broker, "recovered_so_far", RecoveredSoFar(500, 1000, 12.5))
+        figures = front.get("/process", token=token)
+        self.assertEqual((figures["recoveryPercent"], figures["recoverySecondsLeft"]), (50.0, 12.5))
+        text = generate_latest(metrics_of(cluster.env, service)).decode()
+        for line in ("read_bytes 500.0", "total_bytes 1000.0", "left_seconds 12.5"):
+            self.assertIn(f"\nsmartgo_store_recovery_{line}\n", text)
 
 
 class OutsideTests(SynchronousTestCase):

@@ -21,6 +21,7 @@ from smartgo.store.messagestore import MessageStore
 from smartgo.store.opening import open_store
 from smartgo.store.openstore import OpenStore
 from smartgo.store.recovery import logscan as walk
+from smartgo.store.recovery.progress import RecoveredSoFar
 from smartgo.store.settings import StoreSettings
 from tests import golden_store
 from tests.fakes import FakeEnvironment, FakeFile
@@ -299,11 +300,23 @@ class KilledTests(RecoveryTestCase):
         def slow(path: str, offset: int, size: int) -> bytes:
             if "commitlog" in path and size > 1000:
                 env.clock.rightNow += 2.0
+                now = service.recovered_so_far
+                if now is not None and now.read_bytes:
+                    seen.append(now)
             return read_at(path, offset, size)
 
+        seen: list[RecoveredSoFar] = []
         self.patch(env.files, "read_at", slow)
+        service = MessageStore(env, ROOT, small())
         with capturedLogs() as logs:
-            after = self.start(env)
+            service.startService()
+        after = self.successResultOf(service.opened)
+        self.addCleanup(service.stopService)
+        self.assertGreater(len(seen), 2)
+        self.assertEqual({one.total_bytes for one in seen}, {after.log_bounds()[1]})
+        self.assertEqual([one.percent for one in seen], sorted(one.percent for one in seen))
+        self.assertLessEqual(seen[-1].percent, 100)
+        self.assertIsNone(service.recovered_so_far)
         told = [one for one in logs if "recovering the store" in one["log_format"]]
         self.assertGreater(len(told), 2)
         self.assertEqual({one["total"] for one in told}, {after.log_bounds()[1]})
