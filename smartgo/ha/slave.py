@@ -29,6 +29,7 @@ from smartgo.errors import (
 from smartgo.ha.backoff import LATE, SOON, Backoff
 from smartgo.ha.compare import Verdict, compare, uncancelled
 from smartgo.ha.interfaces import IFollowing, IMasterTail, SlaveState, Tail
+from smartgo.ha.masterminimum import MasterMinimum
 from smartgo.ha.stream import LIMITS, Stream
 from smartgo.ha.transfer import HEARTBEAT, HOUSEKEEPING, SlaveEnd
 from smartgo.net.counts import Counts
@@ -76,6 +77,7 @@ class Slave(Service):
     @ivar counts: what happened to the connections to masters.
     @ivar reason: one sentence on why we are not following; empty while we are.
     @ivar master: C{host:port} of the master's replication port; C{None} while unknown.
+    @ivar minimum: up to where old files of our log may be removed by age.
     """
 
     _log = Logger()
@@ -111,6 +113,7 @@ class Slave(Service):
         self._streams: set[Stream] = set()  # those that are not gone yet
         self._all_flushed: Deferred[None] | None = None
         self._changes: ObserverList[[]] = ObserverList("the state of replication")
+        self.minimum = MasterMinimum(lambda: log.flushed)
         self.master: str | None = None
         self.state = SlaveState.STOPPED
         self.reason = "not started"
@@ -125,6 +128,7 @@ class Slave(Service):
             self.master = replication_address
             self._main = master_address
             self._master_end = -1
+            self.minimum.forget()
             if self.running:
                 self._begin()
 
@@ -238,8 +242,13 @@ class Slave(Service):
             else:
                 self._master_end = verdict.master_end
             if verdict.difference:
+                self.minimum.forget()
                 self._set(SlaveState.DIVERGED, verdict.difference)
                 return verdict.difference
+        if verdict.master_end is None:
+            self.minimum.tell_nothing()
+        else:
+            self.minimum.tell(verdict.master_minimum, verdict.master_end)
         end = SlaveEnd(
             log,
             clock.seconds(),
@@ -352,6 +361,7 @@ class Slave(Service):
     def _told_end(self, tail: Tail | None, main: str) -> None:
         if tail is not None and self._stream is not None and main == self._main:
             self._master_end = max(self._master_end, tail.end)
+            self.minimum.tell(tail.minimum, tail.end)
             if self._env.buggify("slave.reconnect"):
                 self._stream.fail(NotConnected("the simulator ends the connection"))
             if self.state is SlaveState.FOLLOWING and self.behind > _NEAR:

@@ -107,6 +107,7 @@ class FileCleaner:
     @ivar rules: the settings in force; C{None}: nothing is ever removed.
     @ivar removed: what was removed since the start.
     @ivar readers: physical offsets that slaves are sent next: their files are kept for a time.
+    @ivar masters: of a slave: returns what L{RetentionMoment.master_minimum} is.
     @ivar needs: what needs files that are about to go, however long.
     @ivar obstacle: why the file that was to go at the last look cannot, by one of C{needs}.
     @ivar expiry: moves the first offsets of queues; its C{listeners} hear of messages that are gone.
@@ -144,6 +145,7 @@ class FileCleaner:
         self.rules = rules
         self.removed = RemovedFiles(0, 0, 0, dict.fromkeys(RemovalReason, 0))
         self.readers: list[Readers] = []
+        self.masters: list[Callable[[], int | None]] = []
         self.needs: list[ILogNeed] = []
         self.obstacle: str | None = None
         self.expiry = QueueExpiry(env.threads, env.files, parts.queues)
@@ -283,6 +285,7 @@ class FileCleaner:
             asked,
             agree,
             self._clocks.compared,
+            next((minimum() for minimum in self.masters), None),
         )
         modified += [now_ms] * (len(files) - len(modified))
         return decide([LogFile(*file, changed) for file, changed in zip(files, modified, strict=True)], moment, rules)

@@ -123,6 +123,8 @@ class RetentionMoment(NamedTuple):
     """The wall clock was not set lately, so that ages can be believed."""
     clocks_compared: bool = True
     """There are two readings of the clocks to compare; before that they do not agree."""
+    master_minimum: int | None = None
+    """Of a slave: where its master's log begins; what that still has does not expire here. C{None}: anything may."""
 
 
 class Removal(NamedTuple):
@@ -218,6 +220,8 @@ def _of_age(file: LogFile, moment: RetentionMoment, rules: RetentionRules) -> _D
         return "its age is not believed yet: the broker has just begun to compare its clocks, which takes some seconds"
     if not moment.clocks_agree:
         return "the clock was set lately, so that its age is not believed yet"
+    if moment.master_minimum is not None and file.base + file.size > moment.master_minimum:
+        return "this is a slave, and its master is not known to have removed the same file"
     if not moment.asked and moment.hour not in rules.hours and moment.disk.used <= rules.used_ratio:
         hours = ", ".join(f"{hour:02}" for hour in rules.hours)
         return (

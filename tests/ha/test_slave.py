@@ -212,6 +212,25 @@ class ComparingTests(SlaveCase):
         """Return the slave's last report in its first connection."""
         return last_report(peers[0].heard)[0]
 
+    def test_minimum(self) -> None:
+        """A slave knows where its master's log begins once it has all of it; nothing of one with another log."""
+        self.there.data[:] = noise(100000)
+        self.there.file_size = 1 << 30
+        self.here.data[:] = self.there.data[:90000]
+        self.there.forget(30000)
+        self.make_master()
+        slave = self.make_slave()
+        self.assertEqual(slave.minimum.value, 0)
+        self.settle(1)
+        self.assertEqual((slave.state, slave.minimum.value), (SlaveState.FOLLOWING, 0))
+        self.here.flush()
+        self.assertEqual(slave.minimum.value, 30000)
+        self.there.forget(40000)
+        self.settle(6)
+        self.assertEqual(slave.minimum.value, 40000)
+        slave.follow("127.0.0.1:999", "127.0.0.1:998")
+        self.assertEqual(slave.minimum.value, 0)
+
     def test_damage(self) -> None:
         """What differs in a damaged region of either log is no other history; what differs beside it is."""
         self.there.data[:] = noise(100000)

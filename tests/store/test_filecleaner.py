@@ -367,6 +367,20 @@ class SlaveTests(CleanerTestCase):
             slave = self.opened(env, settings)
             self.assertEqual((slave.log_bounds(), slave.bounds("T", 0)[0]), ((begin, end), first))
 
+    def test_master_keeps(self) -> None:
+        """What the master still has does not expire, and expires when the master has removed it."""
+        minimum = 0
+        store = self.store()
+        store.cleaner.masters.append(lambda: minimum)
+        self.fill(store, 300)
+        self.advance(130, 1.0)
+        self.env.clock.advance(100 * 3600.0)
+        self.advance(130, 1.0)
+        self.assertEqual(store.log_bounds()[0], 0)
+        minimum = 2 * LOG_SIZE
+        self.advance(30, 1.0)
+        self.assertEqual(store.log_bounds()[0], minimum)
+
 
 class KilledTests(CleanerTestCase):
     """A process that is killed, or a machine that loses power, at every step of the removal."""

@@ -55,6 +55,18 @@ class AgeTests(SynchronousTestCase):
             self.assertEqual(bases(plan), [0, 1] if hour == 4 else [], hour)
         self.assertEqual(reasons(decide(log, moment(4), RULES)), [RemovalReason.EXPIRED] * 2)
 
+    def test_slave(self) -> None:
+        """On a slave no file expires that its master still has; a full disk and the size of the log count."""
+        log = files(80, 79, 78, 1)
+        for minimum, gone in ((0, []), (SIZE, [0]), (SIZE + 1, [0]), (3 * SIZE, [0, 1, 2]), (None, [0, 1, 2])):
+            plan = decide(log, moment(master_minimum=minimum), RULES)
+            self.assertEqual(bases(plan), gone, minimum)
+        self.assertIn("master", decide(log, moment(master_minimum=0), RULES).kept)
+        small_log = RetentionRules(free_minimum=0, log_size=250)
+        self.assertEqual(bases(decide(log, moment(master_minimum=0), small_log)), [0, 1])
+        full = decide(log, moment(disk=DiskSpace(1000, 50), master_minimum=0), RULES)
+        self.assertIn(RemovalReason.DISK, reasons(full))
+
     def test_hours(self) -> None:
         """There may be several hours, and another age."""
         rules = RetentionRules(hours=(2, 14), reserved=48 * 3600.0, free_minimum=0)

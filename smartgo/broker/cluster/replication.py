@@ -174,6 +174,7 @@ class SlaveReplication:
             tls,
         )
         self._slave.when_changed(self._changed)
+        store.cleaner.masters.append(lambda: self._slave.minimum.value)
         self.replicator = TableReplicator(
             env.clock,
             client.ask,
