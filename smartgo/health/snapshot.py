@@ -32,7 +32,8 @@ class GroupSnapshot(NamedTuple):
     @ivar lag_seconds: age of the message that it consumed last, while messages wait.
     @ivar members: consumers that are connected; C{None} where no broker answered.
     @ivar enabled: whether its settings let it consume.
-    @ivar removed_unread: messages that retention removed before it read them, counted since the brokers started.
+    @ivar removed_unread: messages that retention removed before it read them; a broker forgets the count a week after
+        it last grew.
     """
 
     lag: int

@@ -6,7 +6,8 @@ saved offset may be older than the last commit, never newer. The file is RocketM
 
 A slave's table is a copy of its master's. What groups committed here while the master was away is owed to it (H5): such
 an entry is not overwritten by a smaller one, and the file has one more member, C{owedTable}, with the queue ids of each
-C{topic@group} (RocketMQ ignores it).
+C{topic@group} (RocketMQ ignores it). C{removedUnreadTable}, ignored likewise, counts the messages that retention
+removed before groups read them; a count is forgotten a week after it last grew.
 """
 
 from __future__ import annotations
@@ -28,13 +29,27 @@ from smartgo.tablefile import TableFile, holding
 FLUSH_INTERVAL = 5.0
 """Seconds, C{flushConsumerOffsetInterval}."""
 
+_REMEMBERED = 7 * 24 * 3600 * 1000  # ms for which counts of removed messages are kept
 _TALK = 60.0  # seconds between two lines about offsets that went back
+
+
+class RemovedUnread(msgspec.Struct, rename="camel"):
+    """
+    The messages of one topic that retention removed before one group read them.
+
+    @ivar queues: their number, by queue id.
+    @ivar last_ms: when it last grew, by the wall clock.
+    """
+
+    queues: dict[int, int]
+    last_ms: int
 
 
 class _OffsetsFile(ConsumerOffsetTable):
     """The content of C{consumerOffset.json}."""
 
     owed_table: dict[str, list[int]] = msgspec.field(default_factory=dict)
+    removed_unread_table: dict[str, RemovedUnread] = msgspec.field(default_factory=dict)
 
 
 class Owed(NamedTuple):
@@ -51,6 +66,7 @@ class OffsetTable:
     Logical offsets by group, topic and queue.
 
     @ivar count: how many offsets there are.
+    @ivar removed_unread: what retention removed unread, by group and topic; for reading.
     @ivar went_back: commits that were smaller than what was there; they count all the same.
     """
 
@@ -78,6 +94,7 @@ class OffsetTable:
         self._slave = slave
         self._table: dict[str, dict[str, dict[int, int]]] = {}
         self._owed: dict[tuple[str, str, int], None] = {}
+        self.removed_unread: dict[tuple[str, str], RemovedUnread] = {}
         self._saving = Saving(clock, file, self._snapshot, interval, "offset table")
         self._quiet_until = clock.seconds()
         self.went_back = 0
@@ -148,6 +165,8 @@ class OffsetTable:
         if topics is None:
             return False
         self.count -= sum(map(len, topics.values()))
+        for topic in topics:
+            self.removed_unread.pop((group, topic), None)
         self._saving.changed()
         return True
 
@@ -158,10 +177,18 @@ class OffsetTable:
         if queues is None:
             return False
         self.count -= len(queues)
+        self.removed_unread.pop((group, topic), None)
         if not topics:
             del self._table[group]
         self._saving.changed()
         return True
+
+    def count_removed(self, group: str, topic: str, queue_id: int, count: int) -> None:
+        """Count messages of a queue that retention removed before a group read them; saved with the offsets."""
+        known = self.removed_unread.setdefault((group, topic), RemovedUnread({}, 0))
+        known.queues[queue_id] = known.queues.get(queue_id, 0) + count
+        known.last_ms = self._clock.wall_ms()
+        self._saving.changed()
 
     def drop_stale(self, subscribed: Callable[[str, str], bool], minimum: Callable[[str, int], int]) -> int:
         """
@@ -254,6 +281,11 @@ class OffsetTable:
             self._take(saved.offset_table)
             if self._slave:
                 self._owe(saved.owed_table)
+            since = self._clock.wall_ms() - _REMEMBERED
+            for key, removed in saved.removed_unread_table.items():
+                topic, _, group = key.partition("@")
+                if removed.last_ms >= since and topic in self._table.get(group, {}):
+                    self.removed_unread[group, topic] = removed
 
     def save(self) -> Deferred[None]:
         """Save now what is not saved; fires when it is. @raise ServiceNotAvailable: through the Deferred."""
@@ -267,7 +299,8 @@ class OffsetTable:
         owed: dict[str, list[int]] = {}
         for group, topic, queue_id in self._owed:
             owed.setdefault(f"{topic}@{group}", []).append(queue_id)
-        return _OffsetsFile(self.wrapper().offset_table, owed_table=owed)
+        removed = {f"{topic}@{group}": one for (group, topic), one in self.removed_unread.items()}
+        return _OffsetsFile(self.wrapper().offset_table, owed_table=owed, removed_unread_table=removed)
 
     def _owe(self, table: Mapping[str, list[int]]) -> None:
         for key, queues in table.items():

@@ -14,14 +14,13 @@ _NONE: Final[Mapping[int, int]] = MappingProxyType({})
 
 class UnreadRemovals:
     """
-    Messages that are gone and were not consumed, by group, topic and queue, since the broker started.
+    Messages that are gone and were not consumed, by group, topic and queue; the counts are kept with the offsets.
 
     Only groups count that have committed an offset in the queue: nobody knows what others would have read.
     """
 
     def __init__(self, offsets: OffsetTable) -> None:
         self._offsets = offsets
-        self._counts: dict[tuple[str, str], dict[int, int]] = {}
 
     def expired(self, units: ExpiredUnits) -> None:
         """Count what a queue lost; called when its first offset moved."""
@@ -29,17 +28,14 @@ class UnreadRemovals:
         for group in self._offsets.groups_of(topic):
             offset = self._offsets.query(group, topic, queue_id)
             if offset is not None and offset < end:
-                counts = self._counts.setdefault((group, topic), {})
-                counts[queue_id] = counts.get(queue_id, 0) + end - max(offset, begin)
+                self._offsets.count_removed(group, topic, queue_id, end - max(offset, begin))
 
     def of(self, group: str, topic: str) -> Mapping[int, int]:
         """Return the counts of a group in a topic, by queue id; queues that lost nothing are left out."""
-        return self._counts.get((group, topic), _NONE)
+        found = self._offsets.removed_unread.get((group, topic))
+        return _NONE if found is None else found.queues
 
     def totals(self) -> Iterator[tuple[str, str, int]]:
         """Yield every group and topic with its count, as long as the group has offsets there."""
-        for (group, topic), counts in list(self._counts.items()):
-            if self._offsets.queues(group, topic):
-                yield group, topic, sum(counts.values())
-            else:  # the group was deleted, or the topic
-                del self._counts[group, topic]
+        for (group, topic), removed in list(self._offsets.removed_unread.items()):
+            yield group, topic, sum(removed.queues.values())

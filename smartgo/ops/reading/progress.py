@@ -30,7 +30,8 @@ class Progress(msgspec.Struct, rename="camel"):
     @ivar consume_tps: messages per second that it received in the last minute.
     @ivar put_tps: messages per second stored in its topics meanwhile; null if brokers do not report it.
     @ivar drain_seconds: seconds until the lag is gone at this rate; null: never, or unknown.
-    @ivar removed_unread: messages that retention removed before the group read them, since the brokers started.
+    @ivar removed_unread: messages that retention removed before the group read them; a broker forgets the count a week
+        after it last grew.
     """
 
     lag: int

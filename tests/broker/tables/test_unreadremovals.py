@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import json
+
+from twisted.trial.unittest import SynchronousTestCase
+
 from smartgo.broker.tables.unreadremovals import UnreadRemovals
 from smartgo.health.judgements import JUDGEMENTS
 from smartgo.health.snapshot import ClusterSnapshot, GroupSnapshot
@@ -45,6 +49,38 @@ class CountTests(ClusterCase):
         self.cluster.broker.offsets.remove_group("later")
         self.assertEqual([group for group, _, _ in self.counts.totals()], ["late"])
         self.assertEqual(self.counts.of("later", "T"), {})
+
+
+class KeptTests(SynchronousTestCase):
+    """The counts over a restart."""
+
+    def test_kept(self) -> None:
+        """They are in the file of offsets, which RocketMQ reads as before, and go a week after they last grew."""
+        cluster = Cluster()
+        offsets = cluster.broker.offsets
+        for group in ("late", "gone"):
+            offsets.commit(group, "T", 0, 10)
+            offsets.commit(group, "T", 1, 10)
+        cluster.broker.group_progress.unread_removals.expired(ExpiredUnits("T", 1, 0, 40))
+        offsets.remove("gone", "T")
+        cluster.stop()
+        saved = json.loads(cluster.env.files.read("/store/config/consumerOffset.json"))
+        self.assertEqual(saved["offsetTable"], {"T@late": {"0": 10, "1": 10}})
+        again = Cluster(cluster.env)
+        counts = again.broker.group_progress.unread_removals
+        self.assertEqual(list(counts.totals()), [("late", "T", 30)])
+        counts.expired(ExpiredUnits("T", 1, 40, 45))
+        self.assertEqual(counts.of("late", "T"), {1: 35})
+        again.stop()
+        again.env.clock.advance(7 * 24 * 3600.0 - 60)
+        again = Cluster(again.env)
+        self.assertEqual(again.broker.group_progress.unread_removals.of("late", "T"), {1: 35})
+        again.stop()
+        again.env.clock.advance(120)
+        again = Cluster(again.env)
+        self.assertEqual(list(again.broker.group_progress.unread_removals.totals()), [])
+        self.assertEqual(again.broker.offsets.query("late", "T", 1), 10)
+        again.stop()
 
 
 class ConsumerTests(ClusterCase):
@@ -94,7 +130,7 @@ class ConsumerTests(ClusterCase):
 
     def test_restarted(self) -> None:
         """A broker that was started again knows of a group that is still before the first message."""
-        self.cluster.broker.group_progress.unread_removals._counts.clear()
+        self.cluster.broker.offsets.removed_unread.clear()
         self.assertEqual(self.removed(), self.first - 10)
 
     def test_alert(self) -> None:
