@@ -15,7 +15,6 @@ seconds for each and the lane serves all readers; the next one goes on from ther
 
 from __future__ import annotations
 
-import errno
 from array import array
 from typing import Final, NamedTuple
 
@@ -28,14 +27,13 @@ from smartgo.schema.regions import UNREADABLE, Region
 from smartgo.store.commitlog import CommitLog
 from smartgo.store.damage import DamageFiles, DamageTable
 from smartgo.store.mappedfile import MappedFile
+from smartgo.store.pagereads import PAGE, is_unreadable, read_pages
 
 LANE: Final = "read"
 REGION: Final = 256 << 10
 """Bytes of the log that are checked at once."""
 APART: Final = 60.0
 """Seconds from the first failed read of a region to the one from which on what cannot be read is damage."""
-_DISK_ERRORS: Final = frozenset((errno.EIO, errno.EBADMSG, errno.EUCLEAN, errno.ENODATA, errno.EREMOTEIO))
-_PAGE: Final = 4096
 _MOST_FAILED: Final = 8  # reads of one check that may fail
 _UNCHECKED: Final = -1
 
@@ -168,7 +166,7 @@ class VerifiedLog:
         try:
             found: CheckedRegion = await self._threads.run(LANE, self._check, file, (begin, end, limit), start, failed)
         except OSError as error:
-            if error.errno in _DISK_ERRORS:
+            if is_unreadable(error):
                 self._failed.setdefault(begin, FailedRegion(self._clock.seconds()))
             raise
         if failed is None or not failed.pages:
@@ -256,8 +254,8 @@ class PageReader:
         if self.unreadable is None:
             return self._files.read_at(self._file.path, at, size)
         size = min(size, self._file.size - at)
-        first = offset - at % _PAGE
-        if not any(page in self.unreadable for page in range(first, offset + size, _PAGE)):
+        first = offset - at % PAGE
+        if not any(page in self.unreadable for page in range(first, offset + size, PAGE)):
             try:
                 return self._files.read_at(self._file.path, at, size)
             except OSError as error:
@@ -265,33 +263,30 @@ class PageReader:
         return self._read_pages(at, size, self.unreadable)
 
     def _read_pages(self, at: int, size: int, unreadable: dict[int, str]) -> bytes:
-        parts = []
-        end = at + size
-        while at < end:
-            part = min(_PAGE - at % _PAGE, end - at)
-            page = self._file.base + at - at % _PAGE
-            data: bytes | None = None
-            if page not in unreadable:
-                try:
-                    data = self._files.read_at(self._file.path, at, part)
-                except OSError as error:
-                    if error.errno in _DISK_ERRORS:
-                        unreadable[page] = str(error)
-                    self._count(error)
-            parts.append(bytes(part) if data is None else data)
-            at += part
-        return b"".join(parts)
+        def read(at: int, count: int) -> bytes | None:
+            page = self._file.base + at - at % PAGE
+            if page in unreadable:
+                return None
+            try:
+                return self._files.read_at(self._file.path, at, count)
+            except OSError as error:
+                if is_unreadable(error):
+                    unreadable[page] = str(error)
+                self._count(error)
+                return None
+
+        return read_pages(read, at, at + size)
 
     def _count(self, error: OSError) -> None:
         """Count a read that failed. @raise OSError: the one given: no other read is tried."""
         self._left -= 1
-        if error.errno not in _DISK_ERRORS or self._left <= 0:
+        if not is_unreadable(error) or self._left <= 0:
             raise error
 
     def explain(self, damage: DamagedBytes) -> DamagedBytes:
         """Return damage with what the disk said, where it could not read a page of it."""
         for page, why in (self.unreadable or {}).items():
-            if page < damage.end and page + _PAGE > damage.offset:
+            if page < damage.end and page + PAGE > damage.offset:
                 return damage._replace(reason=f"{UNREADABLE}: {why}")
         return damage
 

@@ -10,7 +10,7 @@ from twisted.logger import capturedLogs
 
 from smartgo.schema import logcheck
 from smartgo.schema.record import HEAD_SIZE
-from smartgo.store import scrub, verifiedlog
+from smartgo.store import pagereads, scrub, verifiedlog
 from smartgo.store.openstore import OpenStore
 from tests.fakes import FakeEnvironment
 from tests.store.stores import ROOT, StoreTestCase, killed, message, small
@@ -158,7 +158,8 @@ class ScrubTests(StoreTestCase):
             return read_at(path, at, size)
 
         self.patch(self.env.files, "read_at", failing)
-        self.patch(verifiedlog, "_PAGE", 64)
+        self.patch(verifiedlog, "PAGE", 64)
+        self.patch(pagereads, "PAGE", 64)
         store.scrub.start()
         self.env.clock.pump([0.0] + [1.0] * 50)
         self.assertEqual(len(store.damage), 0)  # it may be the disk's only error for long

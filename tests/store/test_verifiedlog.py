@@ -11,7 +11,7 @@ from twisted.logger import capturedLogs
 
 from smartgo.schema import logcheck, regions
 from smartgo.schema.record import HEAD_SIZE
-from smartgo.store import verifiedlog
+from smartgo.store import pagereads, verifiedlog
 from smartgo.store.interfaces import ReadLimit, ReadStatus
 from smartgo.store.openstore import OpenStore
 from tests.fakes import FakeEnvironment
@@ -285,7 +285,8 @@ class UnreadableTests(VerifiedTestCase):
         Where a large part of the disk fails, one check asks for a few failing pages alone; the pages that were found
         are not asked for again, and in the end all that can be read is delivered.
         """
-        self.patch(verifiedlog, "_PAGE", 64)
+        self.patch(verifiedlog, "PAGE", 64)
+        self.patch(pagereads, "PAGE", 64)
         offsets = self.written(100)
         store = self.opened(self.env, self.SETTINGS)
         verified = store._integrity.verified
@@ -329,7 +330,8 @@ class UnreadableTests(VerifiedTestCase):
 
     def test_for_good(self) -> None:
         """Pages that stay unreadable are left out: the process and all other messages go on; the next start tries."""
-        self.patch(verifiedlog, "_PAGE", 64)
+        self.patch(verifiedlog, "PAGE", 64)
+        self.patch(pagereads, "PAGE", 64)
         offsets = self.written(100)
         store = self.opened(self.env, self.SETTINGS)
         with_error = self.env.files.read_at

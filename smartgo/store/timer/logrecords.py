@@ -6,13 +6,11 @@ All of it blocks, and runs in the lane of the timer log, except L{entry_of}.
 
 from __future__ import annotations
 
-import errno
 import struct
 from collections.abc import Callable, Sequence
 from typing import Final, NamedTuple
 
 from twisted.logger import Logger
-from twisted.python.components import proxyForInterface
 
 from smartgo.env.interfaces import IFiles
 from smartgo.errors import BadRecord
@@ -39,8 +37,6 @@ _HEAD: Final = struct.Struct(">ii28xi")  # size, magic, sys flag
 _PREPARED: Final = struct.Struct(">q")
 _PREPARED_AT: Final = 76
 _LONGER_HOST: Final = 12
-_PAGE: Final = 4096
-_UNREADABLE: Final = frozenset({errno.EIO, errno.EBADMSG, errno.EUCLEAN, errno.ENODATA, errno.EREMOTEIO})
 
 _log = Logger()
 
@@ -104,37 +100,6 @@ def read_records(files: IFiles, log_files: FileQueue, entries: Sequence[TimerEnt
         else:
             found.append(data if is_whole(data, entry.commitlog_offset) else None)
     return found
-
-
-def is_unreadable(error: OSError) -> bool:
-    """Tell whether an error says that the disk cannot read a place, and not that the system lacks something."""
-    return error.errno in _UNREADABLE
-
-
-class TolerantFiles(proxyForInterface(IFiles, "_files")):  # type: ignore[misc]
-    """Files that are read page by page where the disk cannot read a piece, with zeros for the pages that it cannot."""
-
-    _files: IFiles
-
-    def read_at(self, path: str, offset: int, size: int) -> bytes:
-        """See L{IFiles.read_at}."""
-        try:
-            return self._files.read_at(path, offset, size)
-        except OSError as error:
-            if not is_unreadable(error):
-                raise
-        parts = []
-        end = min(offset + size, self._files.size(path))
-        while offset < end:
-            part = min(_PAGE - offset % _PAGE, end - offset)
-            try:
-                parts.append(self._files.read_at(path, offset, part))
-            except OSError as error:
-                if not is_unreadable(error):
-                    raise
-                parts.append(bytes(part))
-            offset += part
-        return b"".join(parts)
 
 
 def is_whole(data: bytes, offset: int) -> bool:

@@ -25,7 +25,8 @@ from smartgo.schema.timers import TimerEntry
 from smartgo.schema.topics import TIMER_TOPIC
 from smartgo.store.backgroundtask import BackgroundTask
 from smartgo.store.interfaces import IDispatcher
-from smartgo.store.timer.logrecords import TolerantFiles, complain, entry_of, is_unreadable
+from smartgo.store.pagereads import TolerantFiles, is_unreadable
+from smartgo.store.timer.logrecords import complain, entry_of
 from smartgo.store.timer.oldentries import OldEntries
 from smartgo.store.timer.recovery import TimerRecovery
 from smartgo.store.timer.slotfiles import SlotFiles, TimerCancelled

@@ -19,7 +19,8 @@ from twisted.logger import Logger
 from smartgo.env.interfaces import IClock, IFiles, IThreads
 from smartgo.errors import NoSuchMessage
 from smartgo.schema.timers import TimerEntry
-from smartgo.store.timer.logrecords import is_unreadable, is_whole, read_records
+from smartgo.store.pagereads import is_unreadable
+from smartgo.store.timer.logrecords import is_whole, read_records
 from smartgo.store.timer.source import TimerSource
 from smartgo.store.verifiedlog import LANE
 
