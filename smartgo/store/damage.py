@@ -10,7 +10,8 @@ from __future__ import annotations
 
 import posixpath
 from bisect import bisect_left, bisect_right
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
+from itertools import accumulate
 from typing import Final
 
 import msgspec
@@ -178,6 +179,26 @@ class DamageTable:
         if len(kept) < len(self.regions):
             self.regions = kept
             self._changed()
+
+
+class RegionIndex:
+    """Finds damaged regions by their place, in a list that is in order; regions may overlap, as in files of others."""
+
+    def __init__(self, regions: Sequence[Region]) -> None:
+        self._regions = regions
+        self._reached = list(accumulate((region.end for region in regions), max))
+
+    def at(self, offset: int) -> Region | None:
+        """Return the first region that holds a physical offset; C{None} for none."""
+        number = bisect_right(self._reached, offset)
+        if number < len(self._regions) and self._regions[number].offset <= offset:
+            return self._regions[number]
+        return None
+
+    def next_after(self, offset: int) -> Region | None:
+        """Return the first region that begins behind a physical offset; C{None} for none."""
+        number = bisect_right(self._regions, offset, key=_begin_of)
+        return self._regions[number] if number < len(self._regions) else None
 
 
 def enter(known: list[Region], found: Region) -> bool:

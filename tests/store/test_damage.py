@@ -8,7 +8,7 @@ from twisted.logger import capturedLogs
 from twisted.trial.unittest import TestCase
 
 from smartgo.schema.regions import UNREADABLE, Region
-from smartgo.store.damage import DamageTable
+from smartgo.store.damage import DamageTable, RegionIndex
 
 
 class DamageTableTests(TestCase):
@@ -65,6 +65,20 @@ class DamageTableTests(TestCase):
         table = self.table((120, 130), (140, 150))
         table.add([Region(100, 100, "bad", "T", 1, 5)])
         self.assertEqual(table.regions, [Region(100, 100, "bad", "T", 1, 5)])
+
+    def test_found(self) -> None:
+        """A region is found by any place in it, the first of several that overlap, and the next one behind a place."""
+        random = Random(5)
+        for _ in range(200):
+            regions = sorted(
+                (Region(random.randrange(60), random.randrange(1, 25)) for _ in range(random.randrange(6))),
+                key=lambda one: one.offset,
+            )
+            known = RegionIndex(regions)
+            for place in range(90):
+                first = next((one for one in regions if one.offset <= place < one.end), None)
+                self.assertEqual(known.at(place), first)
+                self.assertEqual(known.next_after(place), next((one for one in regions if one.offset > place), None))
 
     def test_overlapping_list(self) -> None:
         """A list of a former start may hold regions that overlap."""

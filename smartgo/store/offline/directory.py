@@ -32,6 +32,7 @@ from smartgo.schema.index import (
 from smartgo.schema.topics import is_topic
 from smartgo.store import filequeue
 from smartgo.store.checkpoint import CheckpointFiles, CheckpointSlot, QueueTable
+from smartgo.store.damage import RegionIndex
 from smartgo.store.filequeue import FileQueue
 from smartgo.store.queues.file import QueueKey, round_up
 from smartgo.store.settings import LOG_FILE_SIZE, QUEUE_FILE_SIZE, StoreSettings
@@ -58,6 +59,7 @@ class OfflineStore:
     @ivar queues: the offsets at which the files of each queue begin; C{broken}: the paths of queues that are not whole.
     @ivar index_files: paths, oldest first.
     @ivar regions: regions of the log that are known to be damaged; C{regions_problem}: why they cannot be read.
+    @ivar damage: finds these regions by their place.
     """
 
     def __init__(self, files: IFiles, root: str, settings: StoreSettings) -> None:
@@ -104,6 +106,7 @@ class OfflineStore:
         self.index_files = [posixpath.join(self.index_directory, name) for name in names]
         self.regions_problem = ""
         self.regions = self._read_regions()
+        self.damage = RegionIndex(self.regions)
 
     @property
     def begin(self) -> int:

@@ -110,7 +110,7 @@ class IndexCheck:
     def _has_key(self, entry: index.Entry) -> bool:
         """Tell whether the message of an entry has a key with its hash; true for a message that is gone."""
         store = self._store
-        if entry.offset < store.begin or any(one.offset <= entry.offset < one.end for one in store.regions):
+        if entry.offset < store.begin or store.damage.at(entry.offset) is not None:
             return True
         offset, hashes = self._hashes
         if offset != entry.offset:

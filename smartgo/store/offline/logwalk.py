@@ -8,7 +8,6 @@ from typing import Final, NamedTuple
 
 from smartgo.schema.message import StoredMessage
 from smartgo.schema.recordscan import Stop
-from smartgo.schema.regions import Region
 from smartgo.store.filequeue import FileQueue
 from smartgo.store.messagelookup import HEAD_LIMIT, head_stored_ms
 from smartgo.store.offline.directory import OfflineStore
@@ -80,16 +79,17 @@ class LogWalk:
             yield from self._walk(run, run.begin if first is None else first.base)
 
     def _walk(self, run: FileQueue, at: int) -> Iterator[StoredMessage | LogDamage]:
+        known = self._store.damage
         self.position = at
         while at < run.end:
-            region = self._region(at)
+            region = known.at(at)
             if region is not None:
                 yield LogDamage(region.offset, region.end, DamageKind.KNOWN, region.reason, self._stored_ms)
                 at = self.position = region.end
                 continue
             scan = LogScan(self._files, run, at, self._check_cancelled)
             for message in scan:
-                region = self._region(message.physical_offset)
+                region = known.at(message.physical_offset)
                 if region is not None:
                     break
                 self.position = scan.position
@@ -100,7 +100,7 @@ class LogWalk:
                 yield message
             else:
                 at = self.position = scan.position
-                region = self._region(at)
+                region = known.at(at)
             if region is not None:
                 at = region.offset
                 continue
@@ -114,10 +114,6 @@ class LogWalk:
                 return
             self.position = at
 
-    def _region(self, offset: int) -> Region | None:
-        """Return the known damage that covers a physical offset."""
-        return next((one for one in self._store.regions if one.offset <= offset < one.end), None)
-
     def _goes_on(self, run: FileQueue, position: int) -> bool:
         """Tell whether anything was written behind the apparent end of the log."""
         file = run.find(position)
@@ -130,7 +126,8 @@ class LogWalk:
         """Return the damage that begins at a physical offset."""
         reason = scan.reason or _NOTHING
         following = record_after(self._files, run, at, self._check_cancelled)
-        known = min((one.offset for one in self._store.regions if one.offset > at), default=run.end)
+        region = self._store.damage.next_after(at)
+        known = run.end if region is None else region.offset
         if following is None and known < run.end:
             following = known
         if following is not None and not self._is_left_over(run, following):
