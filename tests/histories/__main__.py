@@ -9,7 +9,8 @@ from collections import Counter
 
 from twisted.logger import globalLogBeginner
 
-from tests.histories.runner import KINDS, Outcome, kind_of, numbers, ranges, run, run_many, shrink
+from tests.histories.runner import KINDS, Outcome, kind_of, run, run_many, shrink
+from tests.sim.reducer import numbers, ranges
 
 _PROGRESS = 10.0  # seconds between two lines
 

@@ -14,6 +14,7 @@ from tests.histories.brokerhistory import BrokerHistory
 from tests.histories.history import History, Violation
 from tests.histories.pairhistory import PairHistory
 from tests.histories.storehistory import StoreHistory
+from tests.sim.reducer import ATTEMPTS, reduce
 
 KINDS: Final[dict[str, Callable[[int, Collection[int]], History]]] = {
     "store": StoreHistory,
@@ -24,7 +25,6 @@ KINDS: Final[dict[str, Callable[[int, Collection[int]], History]]] = {
 
 _TURN: Final = ("store", "broker", "store", "broker", "store", "pair")
 _CHUNK: Final = 6
-_ATTEMPTS: Final = 200  # runs to make a failing history shorter
 
 
 class Outcome(NamedTuple):
@@ -81,45 +81,10 @@ def _untraced(task: tuple[int, str | None]) -> Outcome:
     return run(*task)._replace(trace=[])
 
 
-def shrink(outcome: Outcome, attempts: int = _ATTEMPTS) -> frozenset[int]:
+def shrink(outcome: Outcome, attempts: int = ATTEMPTS) -> frozenset[int]:
     """Return the numbers of as many steps as can be left out while the same promise is broken."""
-    left_out: frozenset[int] = frozenset()
-    size = max(1, outcome.steps // 2)
-    while size and attempts > 0:
-        smaller = False
-        for begin in range(0, outcome.steps, size):
-            chunk = frozenset(range(begin, min(begin + size, outcome.steps)))
-            if chunk <= left_out or attempts <= 0:
-                continue
-            attempts -= 1
-            if run(outcome.seed, outcome.kind, left_out | chunk).broken == outcome.broken:
-                left_out |= chunk
-                smaller = True
-        if not smaller or size > 1:
-            size //= 2
-    return left_out
-
-
-def ranges(numbers: Collection[int]) -> str:
-    """Write numbers as ranges: C{0-3,7}."""
-    parts: list[list[int]] = []
-    for number in sorted(numbers):
-        if parts and parts[-1][1] == number - 1:
-            parts[-1][1] = number
-        else:
-            parts.append([number, number])
-    return ",".join(f"{begin}" if begin == end else f"{begin}-{end}" for begin, end in parts)
-
-
-def numbers(text: str) -> frozenset[int]:
-    """
-    Read ranges.
-
-    >>> sorted(numbers("0-3,7"))
-    [0, 1, 2, 3, 7]
-    """
-    found: set[int] = set()
-    for part in filter(None, text.split(",")):
-        begin, _, end = part.partition("-")
-        found.update(range(int(begin), int(end or begin) + 1))
-    return frozenset(found)
+    return reduce(
+        outcome.steps,
+        lambda left_out: run(outcome.seed, outcome.kind, left_out).broken == outcome.broken,
+        attempts,
+    )

@@ -12,9 +12,10 @@ from unittest import mock
 from twisted.trial.unittest import SynchronousTestCase
 
 from tests.fakes import FakeClock, FakeMapping
-from tests.histories.runner import kind_of, numbers, ranges, run, shrink
+from tests.histories.runner import kind_of, run, shrink
 from tests.sim import disk
 from tests.sim.disk import Disk
+from tests.sim.reducer import numbers, ranges
 
 ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 

@@ -21,6 +21,7 @@ from smartgo.node.assembly import NodeService
 from smartgo.node.options import RegistryOptions, settled
 from smartgo.node.process import Process, check_tables, process_sweeper, server_limits
 from smartgo.node.registryserver import Registry
+from tests.sim.disk import Disk
 from tests.sim.kernel import Kernel
 from tests.sim.machine import Machine, SimEnvironment, World
 from tests.sim.profile import Profile
@@ -65,7 +66,10 @@ class Node:
     @ivar alive: whether a process runs.
     @ivar starts: how often it was started.
     @ivar deaths: why a process ended of itself, in order.
-    @ivar emptied: whether its store was removed, so that it may begin later than its master's.
+    @ivar held: the supervisor is not to start it.
+    @ivar emptied: it began anew on an empty disk.
+    @ivar when_lost: is called with the node, the seconds before now whose acknowledged messages may be gone, and a
+        cause, when a process ends without a clean stop.
     """
 
     def __init__(self, machine: Machine, flags: Flags, profile: Profile) -> None:
@@ -78,7 +82,9 @@ class Node:
         self.server: Any = None
         self.starts = 0
         self.deaths: list[str] = []
+        self.held = False
         self.emptied = False
+        self.when_lost: Callable[[Node, float, str], object] = lambda node, window, cause: None
 
     @property
     def alive(self) -> bool:
@@ -123,13 +129,28 @@ class Node:
             self.machine.world.kernel.later(_AGAIN, self._again)
 
     def _again(self) -> None:
-        if not self.alive:
+        if not self.alive and not self.held:
             self.start()
 
-    def kill(self, power: bool = False) -> None:
-        """Kill the process, or cut the machine's power."""
+    def kill(self, power: bool = False, window: float = 0.0, disk: Disk | None = None) -> None:
+        """
+        Kill the process, if one runs, or cut the machine's power.
+
+        @param window: seconds; what was acknowledged so long ago or later may be gone.
+        @param disk: its state at that moment, where it is not that of now.
+        """
+        if self.alive or power:
+            self.when_lost(self, window, "power" if power else "killed")
+        self._leave(power, disk)
+
+    def _leave(self, power: bool = False, disk: Disk | None = None) -> None:
         self.machine.world.dead.append((self.service, self.server))
-        self.machine.end(power)
+        self.machine.end(power, disk)
+
+    def empty(self) -> None:
+        """Give the machine an empty disk; no process runs."""
+        self.emptied = True
+        self.machine.empty()
 
     def stop(self) -> Deferred[None]:
         """Stop the process in order; fires when it has ended."""
@@ -138,7 +159,7 @@ class Node:
 
         def gone(result: object) -> None:
             if self.machine.life is life:
-                self.kill()
+                self._leave()
 
         return self.service.stopService().addBoth(gone)
 
@@ -242,7 +263,9 @@ class Cluster:
         self.kernel = kernel
         self.streams = streams
         self.profile = profile
-        self.world = World(kernel, streams)
+        self.world = World(kernel, streams, profile.rare_paths)
+        network = self.world.network
+        network.latency, network.split, network.short = profile.latency, profile.split, profile.short
         self.registries = [self._registry(number) for number in range(2)]
         self.brokers: dict[str, BrokerNode] = {}
         self.clients: dict[str, Machine] = {}
@@ -277,22 +300,28 @@ class Cluster:
     def client_environment(self, name: str) -> SimEnvironment:
         """Begin a client's process, on the machine of that name; return its environment."""
         if name not in self.clients:
-            self.clients[name] = self.world.machine(name)
+            self.clients[name] = self._machine(name)
         return self.clients[name].begin()
 
     def kill_client(self, name: str) -> None:
         """Kill a client's process."""
         self.clients[name].end(power=False)
 
+    def _machine(self, name: str) -> Machine:
+        """Add a machine whose clock runs fast or slow."""
+        machine = self.world.machine(name)
+        machine.rate = 1 + self.profile.drift * self.streams.of(f"drift {name}").uniform(-1, 1)
+        return machine
+
     def _registry(self, number: int) -> RegistryNode:
-        machine = self.world.machine(f"registry-{number}")
+        machine = self._machine(f"registry-{number}")
         flags = {"bindAddress": machine.address, "allowInsecure": "true", "kvConfigPath": "/registry/kv.json"}
         flags["adminAllow"] = "10.0.0.0/8"
         return RegistryNode(machine, {f"registry.{name}": value for name, value in flags.items()}, self.profile)
 
     def _broker(self, pair: str, slave: bool) -> BrokerNode:
         profile = self.profile
-        machine = self.world.machine(f"broker-{pair}-{slave:d}")
+        machine = self._machine(f"broker-{pair}-{slave:d}")
         flags = {
             "brokerClusterName": "sim",
             "brokerName": f"broker-{pair}",

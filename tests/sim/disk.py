@@ -11,7 +11,7 @@ from __future__ import annotations
 import errno
 import posixpath
 import random
-from collections.abc import Collection
+from collections.abc import Callable, Collection
 from typing import Final, NamedTuple
 
 from tests.fakes import BLOCK, FakeFile, FakeFiles, FakeMapping, WallClock
@@ -40,9 +40,15 @@ class Mapping(FakeMapping):
         super().reserve(begin, end)
 
     def sync(self) -> None:
-        """Make the content durable, or fail."""
-        self._files.fault("sync", self.path)
+        """Make the content durable, or fail, see L{Disk.drops}."""
+        disk, before = self._files, self._file.synced
+        try:
+            disk.fault("sync", self.path)
+        except OSError:
+            disk.drop(self._file)
+            raise
         super().sync()
+        disk.keep_dropped(self._file, before)
 
 
 class Disk(FakeFiles):
@@ -51,8 +57,10 @@ class Disk(FakeFiles):
 
     @ivar rate: probability that an operation fails.
     @ivar failing: the operations that can fail; C{None}: all of them.
+    @ivar drops: what a failed sync did not write is taken for written by the syncs after it, as by Linux.
     @ivar faults: how many operations failed.
     @ivar stop_after: after this many further operations the state is copied to C{stopped}; 0 for never.
+    @ivar when_stopped: is called at that moment.
     @ivar stopped: a copy of the disk in the middle of the work, as a crash at that moment leaves it.
     """
 
@@ -61,9 +69,12 @@ class Disk(FakeFiles):
         self.chance = chance
         self.rate = 0.0
         self.failing: Collection[str] | None = None
+        self.drops = False
         self.faults = 0
         self.stop_after = 0
         self.stopped: Disk | None = None
+        self.when_stopped: Callable[[], object] = lambda: None
+        self._dropped: dict[FakeFile, dict[int, bytes]] = {}  # blocks by number, as they were when a sync failed
         self._changes = 0
         self._durable = 0  # changes of names up to this one are on the disk
         self._last_change: dict[str, int] = {}  # by directory
@@ -75,12 +86,43 @@ class Disk(FakeFiles):
             self.stop_after -= 1
             if not self.stop_after:
                 self.stopped = self.killed(self._clock, self.chance)
+                self.when_stopped()
         if self.rate and (self.failing is None or operation in self.failing) and self.chance.random() < self.rate:
             self.faults += 1
             number = errno.EIO
             if operation not in _SYNCS:
                 number = self.chance.choice((errno.EIO, errno.ENOSPC, errno.EMFILE))
             raise OSError(number, f"injected into {operation}", path)
+
+    def drop(self, file: FakeFile) -> None:
+        """Forget that the changed blocks of a file are not on the disk: a sync failed."""
+        if not self.drops:
+            return
+        dropped = self._dropped.setdefault(file, {})
+        synced = bytes(file.synced).ljust(len(file.data), b"\0")
+        for at in range(0, len(file.data), BLOCK):
+            block = bytes(file.data[at : at + BLOCK])
+            if block != synced[at : at + BLOCK]:
+                dropped[at // BLOCK] = block
+
+    def keep_dropped(self, file: FakeFile, before: bytes) -> None:
+        """
+        Take back what a sync has made durable of blocks that a failed one dropped, unless they were written anew.
+
+        @param before: what was durable before this sync.
+        """
+        dropped = self._dropped.get(file)
+        if not dropped:
+            return
+        synced = bytearray(file.synced)
+        before = bytes(before).ljust(len(synced), b"\0")
+        for number, content in list(dropped.items()):
+            block = slice(number * BLOCK, number * BLOCK + BLOCK)
+            if synced[block] == content:
+                synced[block] = before[block]
+            else:
+                del dropped[number]
+        file.synced = bytes(synced)
 
     def mend(self) -> None:
         """Let nothing fail any more, and make room."""
@@ -212,6 +254,9 @@ class Disk(FakeFiles):
         after.free = self.free
         after.files = copied(self.files)
         after.directories = set(self.directories)
+        after._dropped = {
+            copies[id(file)]: dict(blocks) for file, blocks in self._dropped.items() if id(file) in copies
+        }
         after._journal = [Names(one.change, copied(one.files), set(one.directories)) for one in self._journal]
         after._changes, after._durable = self._changes, self._durable
         after._last_change = dict(self._last_change)

@@ -25,9 +25,10 @@ class Life:
     The life of one simulated process: the calls of one that is dead are never made.
 
     @ivar alive: whether it lives.
+    @ivar paused_until: virtual time until which the process is stopped, as by C{SIGSTOP}; its clock goes on.
     """
 
-    __slots__ = ("alive", "rate", "since")
+    __slots__ = ("alive", "paused_until", "rate", "since")
 
     def __init__(self, rate: float = 1.0, since: float = 0.0) -> None:
         """
@@ -35,6 +36,7 @@ class Life:
         @param since: what its monotonic clock says when virtual time is 0.
         """
         self.alive = True
+        self.paused_until = 0.0
         self.rate = rate
         self.since = since
 
@@ -152,6 +154,10 @@ class Kernel:
             if function is None or not timer.life.alive:
                 continue
             if timer.at > at:
+                self.push(timer)
+                continue
+            if timer.life.paused_until > at:
+                timer.at = timer.life.paused_until
                 self.push(timer)
                 continue
             if at > self.now:

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import errno
-from collections import Counter
-from typing import Any, Final
+from typing import Any
 
 from zope.interface import implementer
 
@@ -14,11 +13,9 @@ from tests.sim.clock import ProcessClock
 from tests.sim.disk import Disk
 from tests.sim.kernel import Kernel, Life
 from tests.sim.network import Network, ProcessNetwork
+from tests.sim.rarepaths import RarePaths
 from tests.sim.seeds import Streams
 from tests.sim.threads import SimThreads
-
-_ENABLED: Final = 0.5  # probability that a rare path is taken at all in a run
-_TAKEN: Final = 0.1  # and that it is taken then, each time that it is asked for
 
 
 class SimHost(FakeHost):
@@ -41,37 +38,6 @@ class SimHost(FakeHost):
         return self._address
 
 
-class Buggify:
-    """
-    The rare paths that a run takes on purpose: C{env.buggify(name)} in the product.
-
-    @ivar hits: how often each was taken.
-    """
-
-    def __init__(self, streams: Streams, enabled: bool) -> None:
-        self._streams = streams
-        self._enabled = enabled
-        self._chances: dict[str, float] = {}
-        self.hits: Counter[str] = Counter()
-
-    def __call__(self, name: str) -> bool:
-        """Draw whether to take a rare path."""
-        if not self._enabled:
-            return False
-        chance = self._streams.of(f"buggify {name}")
-        found = self._chances.get(name)
-        if found is None:
-            found = self._chances[name] = _TAKEN if chance.random() < _ENABLED else 0.0
-        if not found or chance.random() >= found:
-            return False
-        self.hits[name] += 1
-        return True
-
-    def end(self) -> None:
-        """Take none any more: the faults are over."""
-        self._enabled = False
-
-
 @implementer(IEnvironment)
 class SimEnvironment:
     """The environment of one simulated process."""
@@ -85,11 +51,11 @@ class SimEnvironment:
         self.files: Any = machine.disk
         self.random = FakeRandom(chance.randrange(1 << 30))
         self.host = SimHost(machine.name, machine.address, pid)
-        self._buggify = world.buggify
+        self._rare_paths = world.rare_paths
 
     def buggify(self, name: str) -> bool:
         """Return whether to take a rare path; never outside a simulation."""
-        return self._buggify(name)
+        return self._rare_paths(name)
 
 
 class World:
@@ -99,11 +65,12 @@ class World:
     @ivar dead: what is left of processes that died, kept so that nothing of them is collected and runs.
     """
 
-    def __init__(self, kernel: Kernel, streams: Streams, buggify: bool = False) -> None:
+    def __init__(self, kernel: Kernel, streams: Streams, rare_paths: bool = False) -> None:
         self.kernel = kernel
         self.streams = streams
         self.network = Network(kernel, streams.of("network"))
-        self.buggify = Buggify(streams, buggify)
+        self.rare_paths = RarePaths(streams.seed)
+        self.rare_paths.on = rare_paths
         self.machines: list[Machine] = []
         self.dead: list[object] = []
 
@@ -157,12 +124,18 @@ class Machine:
         @param disk: the state of the disk at that moment, where it is not that of now.
         """
         life, self.life = self.life, None
-        if life is None:
+        if life is None and not power:
             return
-        life.alive = False
         self.world.kernel.trace("power cut" if power else "end", self.name)
         if power:
             self.world.network.down.add(self.address)
-        self.world.network.died(life, power)
+        if life is not None:
+            life.alive = False
+            self.world.network.died(life, power or disk is not None)
         before = disk or self.disk
         self.disk = (before.cut_off if power else before.killed)(self, self.world.streams.of(f"disk {self.name}"))
+        self.disk.rate, self.disk.failing, self.disk.drops = before.rate, before.failing, before.drops
+
+    def empty(self) -> None:
+        """Give the machine an empty disk."""
+        self.disk = Disk(self, self.world.streams.of(f"disk {self.name}"))

@@ -161,16 +161,16 @@ class Network:
         server_protocol.makeConnection(theirs)
         return ours
 
-    def died(self, life: Life, power: bool) -> None:
+    def died(self, life: Life, at_once: bool) -> None:
         """
-        End the ports and connections of a process.
+        End the ports and connections of a process. Nobody hears of it while its machine is off.
 
-        @param power: its machine is off: nobody hears of it, until the machine is on again.
+        @param at_once: nothing arrives any more of what it sent.
         """
         for place in [place for place, port in self.ports.items() if port.owner.life is life]:
             del self.ports[place]
         for end in [end for end in self._ends if end.life is life]:
-            end.die(power, self.chance.random() < 0.5)
+            end.die(end.getHost().host in self.down, not at_once and self.chance.random() < 0.5)
 
 
 @implementer(INetwork)

@@ -3,8 +3,33 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Final
 
 from tests.sim.seeds import Streams
+
+KINDS: Final = (
+    "kill",
+    "power",
+    "stop",
+    "crash-in-write",
+    "pause",
+    "partition",
+    "one-way",
+    "isolate",
+    "cut",
+    "half-open",
+    "stall",
+    "slow-network",
+    "slow-disk",
+    "failing-sync",
+    "failing-disk",
+    "full-disk",
+    "clock",
+)
+"""The kinds of faults, see L{tests.sim.nemesis}."""
+
+_NO_FAULTS: Final = 0.08  # of the seeds
+_ENABLED: Final = 0.45  # of the kinds, in the others
 
 
 @dataclass(frozen=True)
@@ -17,6 +42,13 @@ class Profile:
     @ivar ack_flush: a slave confirms what it has flushed, not what it has appended.
     @ivar log_file_size: length of a CommitLog file, in bytes.
     @ivar queue_file_size: length of a ConsumeQueue file, in bytes.
+    @ivar latency: seconds that bytes travel, on average.
+    @ivar split: probability that a delivery is cut into pieces.
+    @ivar short: probability that a write takes only a part of the bytes.
+    @ivar drift: share by which a process's clock runs fast or slow, at most.
+    @ivar rare_paths: the product takes rare paths on purpose.
+    @ivar kinds: the faults that befall it.
+    @ivar interval: seconds between two faults, on average.
     """
 
     sync_flush: bool
@@ -24,6 +56,13 @@ class Profile:
     ack_flush: bool
     log_file_size: int
     queue_file_size: int
+    latency: float
+    split: float
+    short: float
+    drift: float
+    rare_paths: bool
+    kinds: tuple[str, ...]
+    interval: float
 
     @classmethod
     def draw(cls, streams: Streams) -> Profile:
@@ -35,4 +74,28 @@ class Profile:
             ack_flush=chance.random() < 0.4,
             log_file_size=chance.choice((16384, 65536, 262144)),
             queue_file_size=chance.choice((400, 2000)),
+            latency=chance.choice((0.0003, 0.0003, 0.002, 0.02)),
+            split=chance.choice((0.0, 0.05, 0.3)),
+            short=chance.choice((0.0, 0.05, 0.3)),
+            drift=chance.choice((0.0, 0.00001, 0.001)),
+            rare_paths=chance.random() < 0.7,
+            kinds=() if chance.random() < _NO_FAULTS else tuple(one for one in KINDS if chance.random() < _ENABLED),
+            interval=chance.choice((10.0, 20.0, 40.0)),
         )
+
+    def __str__(self) -> str:
+        """Return the profile in one line."""
+        modes = [
+            "SYNC_FLUSH" if self.sync_flush else "ASYNC_FLUSH",
+            "SYNC_MASTER" if self.sync_master else "ASYNC_MASTER",
+            "ack after flush" if self.ack_flush else "ack after append",
+            f"log files {self.log_file_size} B",
+            f"queue files {self.queue_file_size} B",
+            f"latency {self.latency * 1000:g} ms",
+            f"split {self.split:g}",
+            f"short {self.short:g}",
+            f"drift {self.drift:g}",
+            "rare paths" if self.rare_paths else "no rare paths",
+        ]
+        faults = f"a fault every {self.interval:g} s of {', '.join(self.kinds)}" if self.kinds else "no faults"
+        return f"{', '.join(modes)}; {faults}"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+import traceback
 from collections.abc import Collection
 from typing import IO, Final, NamedTuple, cast
 
@@ -16,6 +17,7 @@ from tests.chaos.history import Recorder, Stuck
 from tests.chaos.judgement import Verdict
 from tests.sim.cluster import Cluster
 from tests.sim.kernel import Kernel
+from tests.sim.nemesis import Fault, Nemesis, plan
 from tests.sim.profile import Profile
 from tests.sim.seeds import Streams
 from tests.sim.trace import Trace
@@ -37,6 +39,12 @@ class Outcome(NamedTuple):
     hits: dict[str, int]
     """How often each rare path was taken, by its name in C{env.buggify}."""
     virtual_seconds: float
+    faults: tuple[Fault, ...] = ()
+    """The faults that were planned."""
+    happened: dict[str, int] = {}
+    """How often each kind of fault happened."""
+    counts: dict[str, int] = {}
+    """What the checker counted."""
     trace: tuple[str, ...] = ()
     """The lines of the trace, if they were asked for."""
 
@@ -82,6 +90,7 @@ class Simulation:
     @ivar kernel: time.
     @ivar cluster: the servers.
     @ivar workload: the clients.
+    @ivar nemesis: the faults.
     @ivar recorder: the history, which the checker judges.
     """
 
@@ -103,24 +112,31 @@ class Simulation:
         self.cluster = Cluster(self.kernel, self.streams, self.profile)
         self.recorder = Recorder(cast("IO[bytes]", TracedLines(self.kernel)), lambda: self.kernel.now)
         self.workload = Workload(self.cluster, self.streams, self.recorder)
+        faults = plan(self.profile, self.streams, [node.name for node in self.cluster.nodes], minutes * 60)
+        self.nemesis = Nemesis(self.cluster, faults, self.recorder.add)
 
     def run(self) -> Outcome:
         """Run it: first under faults, then without, until all is well again."""
         observer = cast("ILogObserver", self.bugs)
         globalLogPublisher.addObserver(observer)
+        broken: list[str] = []
         gc.disable()  # what dead processes leave behind must not be collected, and run, in the middle
         try:
             self.cluster.start()
             self._await(self.workload.start(), "the clients' start")
-            self.kernel.run(self.minutes * 60)
+            self.nemesis.start(self.without)
+            self.kernel.run(max(0.0, self.minutes * 60 - self.kernel.now))
+            self.nemesis.stop()
             self._await(self.workload.settle(), "the end of the clients")
             self._check_settled()
             self._await(self.workload.final_read(), "the final read")
+        except Exception:
+            broken.append(traceback.format_exc()[-1500:])
         finally:
             globalLogPublisher.removeObserver(observer)
             gc.enable()
         bugs = [failure.getTraceback()[-1500:] for failure in (*self.kernel.bugs, *self.workload.broken)]
-        self.violations += [f"bug: {text}" for text in (*self.bugs.found, *bugs)]
+        self.violations += [f"bug: {text}" for text in (*broken, *self.bugs.found, *bugs)]
         judgement = check(self.recorder.events)
         self.violations += [f"{anomaly.kind.value}: {anomaly.text}" for anomaly in judgement.anomalies]
         return Outcome(
@@ -129,8 +145,11 @@ class Simulation:
             tuple(self.violations),
             self.trace.digest,
             self.profile,
-            dict(sorted(self.cluster.world.buggify.hits.items())),
+            dict(sorted(self.cluster.world.rare_paths.hits.items())),
             self.kernel.now,
+            tuple(self.nemesis.faults),
+            dict(sorted(self.nemesis.happened.items())),
+            dict(sorted(judgement.counts.items())),
             tuple(self.trace.lines),
         )
 

@@ -233,8 +233,9 @@ class End:
     def _arrive(self) -> None:
         self._arrival = None
         other, wires = self.other, self._wires
-        if self.stalled_until > self._kernel.now:
-            self._arrival = self._kernel.later(self.stalled_until - self._kernel.now, self._arrive)
+        until = max(self.stalled_until, other.life.paused_until)
+        if until > self._kernel.now:
+            self._arrival = self._kernel.later(until - self._kernel.now, self._arrive)
             return
         if not wires.passes(self._ours.host, self._theirs.host):
             return  # the network wakes us

@@ -1,0 +1,388 @@
+"""
+The faults of a simulation: a numbered list, drawn before it begins, and what carries them out and ends them.
+
+A fault draws all that it decides later from a stream of its own: one that is left out changes nothing for the others.
+Faults of one machine do not overlap, those of the network may.
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable, Collection
+from dataclasses import dataclass
+from typing import Final
+
+from twisted.internet.defer import Deferred
+
+from smartgo.ha.interfaces import SlaveState
+from tests.chaos.history import Crash, Event, Jump, Stuck
+from tests.chaos.history import Fault as FaultEvent
+from tests.sim.cluster import BrokerNode, Cluster, Node
+from tests.sim.profile import Profile
+from tests.sim.seeds import Streams
+
+WINDOW: Final = 1.0
+"""Seconds before a power cut whose acknowledged messages ASYNC_FLUSH may lose."""
+
+_FOREVER: Final = 1e9  # seconds
+_STOPPED: Final = 60.0  # seconds in which a process must stop in order
+_BEGIN: Final = 5.0  # seconds that the cluster has to start before the first fault
+_OPERATOR: Final = 15.0  # seconds between two looks of the operator
+_NETWORK: Final = frozenset({"partition", "one-way", "cut", "half-open", "stall"})
+_BROKERS: Final = frozenset({"failing-sync", "failing-disk", "full-disk", "crash-in-write", "slow-disk"})
+_LONGEST: Final = {"pause": 40.0, "stall": 20.0, "full-disk": 40.0, "kill": 20.0, "stop": 10.0}  # 30 by default
+
+
+@dataclass(frozen=True)
+class Fault:
+    """
+    One fault.
+
+    @ivar number: by which it can be left out.
+    @ivar time: virtual seconds at which it begins.
+    @ivar kind: one of L{tests.sim.profile.KINDS}.
+    @ivar target: the machine; of a partition both, with a comma.
+    @ivar seconds: how long it lasts.
+    """
+
+    number: int
+    time: float
+    kind: str
+    target: str
+    seconds: float
+
+    def __str__(self) -> str:
+        """Return it in one line."""
+        return f"{self.number}: {self.kind} of {self.target} at {self.time:.1f} s for {self.seconds:.1f} s"
+
+
+def plan(profile: Profile, streams: Streams, nodes: list[str], seconds: float) -> list[Fault]:
+    """
+    Draw the faults of a run.
+
+    @param nodes: the names of the servers.
+    @param seconds: how long the phase of faults lasts.
+    """
+    if not profile.kinds:
+        return []
+    chance = streams.of("nemesis")
+    free = dict.fromkeys(nodes, 0.0)
+    faults: list[Fault] = []
+    time = _BEGIN
+    while True:
+        time += chance.expovariate(1 / profile.interval)
+        kind = chance.choice(profile.kinds)
+        target = chance.choice([one for one in nodes if kind not in _BROKERS or one.startswith("broker")])
+        other = chance.choice([one for one in nodes if one != target])
+        lasts = chance.uniform(0.2, _LONGEST.get(kind, 30.0))
+        if time >= seconds:
+            return faults
+        lasts = min(lasts, seconds - time)
+        if kind in _NETWORK:
+            target = f"{target},{other}"
+        elif time < free[target]:
+            continue
+        else:
+            free[target] = time + lasts + 1.0
+        faults.append(Fault(len(faults), time, kind, target, lasts))
+
+
+class Nemesis:
+    """
+    Carries the faults of a run out.
+
+    @ivar faults: all that were planned.
+    @ivar happened: how often each kind happened.
+    """
+
+    def __init__(self, cluster: Cluster, faults: list[Fault], record: Callable[[Event], object]) -> None:
+        """@param record: takes the events that the checker must know."""
+        self.cluster = cluster
+        self.kernel = cluster.kernel
+        self.faults = faults
+        self.happened: dict[str, int] = {}
+        self._record = record
+        self._nodes = {node.name: node for node in cluster.nodes}
+        self._lossy: dict[str, float] = {}  # broker -> when its master last lost what it had not flushed
+        self._over = False
+        self._ending: dict[int, Callable[[], object]] = {}
+        for node in cluster.nodes:
+            node.when_lost = self._died
+
+    def start(self, without: Collection[int] = ()) -> None:
+        """Schedule all faults but those with these numbers, and the operator."""
+        for fault in self.faults:
+            if fault.number not in without:
+                self.kernel.later(fault.time - self.kernel.now, self._begin, fault)
+        self.kernel.later(_OPERATOR, self._operate)
+
+    def stop(self) -> None:
+        """End all faults: start what is down, mend what is broken."""
+        self._over = True
+        self.cluster.world.rare_paths.on = False
+        for end in list(self._ending.values()):
+            end()
+        self._ending.clear()
+        world = self.cluster.world
+        world.network.heal()
+        for machine in world.machines:
+            machine.slowness = 1.0
+            machine.disk.mend()
+        for node in self.cluster.nodes:
+            self._restart(node)
+        self._operate()
+
+    # -- parts -------------------------------------------------------------------------------------------------
+
+    def _begin(self, fault: Fault) -> None:
+        if self._over:
+            return
+        chance = self.cluster.streams.of(f"fault {fault.number}")
+        carry = getattr(self, "_" + fault.kind.replace("-", "_"))
+        end = carry(fault, chance)
+        if end is None:
+            self.kernel.trace("no fault", fault)
+            return
+        self.kernel.trace("fault", fault)
+        self.happened[fault.kind] = self.happened.get(fault.kind, 0) + 1
+        self._note(fault, on=True)
+        self._ending[fault.number] = end
+        self.kernel.later(fault.seconds, self._end, fault)
+
+    def _end(self, fault: Fault) -> None:
+        end = self._ending.pop(fault.number, None)
+        if end is not None:
+            self.kernel.trace("over", fault.number)
+            end()
+            self._note(fault, on=False)
+
+    def _note(self, fault: Fault, on: bool) -> None:
+        name = f"{fault.kind} {fault.number}"
+        self._record(FaultEvent(name=name, target=fault.target, on=on, count=0 if on else 1))
+
+    def _died(self, node: Node, window: float, cause: str) -> None:
+        """Tell the checker what the death of a master may have taken."""
+        if isinstance(node, BrokerNode) and node.is_master:
+            flushes = node.profile.sync_flush
+            if window:
+                self._lossy[node.broker] = self.kernel.now
+            self._record(Crash(broker=node.broker, window=60.0 if window and flushes else window, flushes=flushes,
+                               cause=cause))  # fmt: skip
+
+    def _operate(self) -> None:
+        """Do what an operator does: empty a slave that has what its master lost, or that cannot go on."""
+        for node in self.cluster.brokers.values():
+            opened = node.opened
+            if node.is_master or opened is None or node.held:
+                continue
+            state = opened.replication.now()
+            if state.state is SlaveState.DIVERGED:
+                self.kernel.trace("diverged", node.name, state.reason)
+                if node.broker not in self._lossy:
+                    self._record(Stuck(text=f"{node.name} has diverged, and its master lost nothing: {state.reason}"))
+                node.kill()
+                node.empty()
+                node.start()
+        if not self._over:
+            self.kernel.later(_OPERATOR, self._operate)
+
+    # -- processes ---------------------------------------------------------------------------------------------
+
+    def _restart(self, node: Node) -> None:
+        node.held = False
+        if not node.alive:
+            node.start()
+
+    def _kill(self, fault: Fault, chance: random.Random) -> Callable[[], object] | None:
+        """Kill a process."""
+        node = self._nodes[fault.target]
+        if not node.alive:
+            return None
+        node.held = True
+        node.kill()
+        return lambda: self._restart(node)
+
+    def _power(self, fault: Fault, chance: random.Random) -> Callable[[], object] | None:
+        """Cut a machine's power."""
+        node = self._nodes[fault.target]
+        if not node.alive:
+            return None
+        node.held = True
+        node.kill(power=True, window=WINDOW)
+        return lambda: self._restart(node)
+
+    def _stop(self, fault: Fault, chance: random.Random) -> Callable[[], object] | None:
+        """Stop a process in order."""
+        node = self._nodes[fault.target]
+        if not node.alive or not node.ready:
+            return None
+        node.held = True
+        stopped: Deferred[None] = node.stop()
+        life = node.machine.life
+
+        def late() -> None:
+            if life is not None and node.machine.life is life:
+                self._record(Stuck(text=f"{node.name} does not stop within {_STOPPED:g} s"))
+
+        self.kernel.later(_STOPPED, late)
+
+        def again() -> None:
+            stopped.addBoth(lambda _: self._restart(node))
+
+        return again
+
+    def _crash_in_write(self, fault: Fault, chance: random.Random) -> Callable[[], object] | None:
+        """Kill a process, or cut its power, in the middle of what it does to its disk."""
+        node = self._nodes[fault.target]
+        if not node.alive:
+            return None
+        power = chance.random() < 0.5
+        disk = node.machine.disk
+        disk.stop_after = chance.randrange(1, 40)
+
+        def crash() -> None:
+            if node.machine.disk is disk and node.alive:
+                node.held = True
+                node.kill(power, WINDOW if power else 0.0, disk.stopped)
+
+        def stopped() -> None:
+            assert life is not None
+            life.paused_until = _FOREVER  # it does nothing more
+            self.kernel.later(0, crash)
+
+        life = node.machine.life
+        disk.when_stopped = stopped
+
+        def again() -> None:
+            disk.stop_after = 0
+            self._restart(node)
+
+        return again
+
+    def _pause(self, fault: Fault, chance: random.Random) -> Callable[[], object] | None:
+        """Stop a process for some time, and let it go on, as C{SIGSTOP} and C{SIGCONT} do."""
+        life = self._nodes[fault.target].machine.life
+        if life is None:
+            return None
+        life.paused_until = self.kernel.now + fault.seconds
+        return lambda: None
+
+    # -- the network -------------------------------------------------------------------------------------------
+
+    def _address(self, name: str) -> str:
+        return self._nodes[name].machine.address
+
+    def _partition(self, fault: Fault, chance: random.Random) -> Callable[[], object]:
+        """Let nothing pass between two machines."""
+        here, there = map(self._address, fault.target.split(","))
+        return self._block([(here, there), (there, here)])
+
+    def _one_way(self, fault: Fault, chance: random.Random) -> Callable[[], object]:
+        """Let nothing pass from one machine to another, but in the other direction."""
+        here, there = map(self._address, fault.target.split(","))
+        return self._block([(here, there)])
+
+    def _isolate(self, fault: Fault, chance: random.Random) -> Callable[[], object]:
+        """Let nothing pass between a machine and all others."""
+        here = self._address(fault.target)
+        others = [machine.address for machine in self.cluster.world.machines if machine.address != here]
+        return self._block([pair for there in others for pair in ((here, there), (there, here))])
+
+    def _block(self, pairs: list[tuple[str, str]]) -> Callable[[], object]:
+        network = self.cluster.world.network
+        for pair in pairs:
+            network.block(*pair)
+
+        def unblock() -> None:
+            for pair in pairs:
+                network.unblock(*pair)
+
+        return unblock
+
+    def _cut(self, fault: Fault, chance: random.Random) -> Callable[[], object]:
+        """Break some connections of a machine."""
+        return self._break(fault, chance, one_sided=False)
+
+    def _half_open(self, fault: Fault, chance: random.Random) -> Callable[[], object]:
+        """Break some connections of a machine; only one end hears of it."""
+        return self._break(fault, chance, one_sided=True)
+
+    def _break(self, fault: Fault, chance: random.Random, one_sided: bool) -> Callable[[], object]:
+        network = self.cluster.world.network
+        here = self._address(fault.target.partition(",")[0])
+        for end in network.connections():
+            if here in (end.getHost().host, end.getPeer().host) and chance.random() < 0.6:
+                network.cut(end if chance.random() < 0.5 else end.other, one_sided)
+        return lambda: None
+
+    def _stall(self, fault: Fault, chance: random.Random) -> Callable[[], object]:
+        """Let what some connections of a machine carry, in one direction or both, wait."""
+        here = self._address(fault.target.partition(",")[0])
+        until = self.kernel.now + fault.seconds
+        for end in self.cluster.world.network.connections():
+            if here in (end.getHost().host, end.getPeer().host) and chance.random() < 0.5:
+                for one in (end, end.other):
+                    if chance.random() < 0.7:
+                        one.stalled_until = until
+        return lambda: None
+
+    def _slow_network(self, fault: Fault, chance: random.Random) -> Callable[[], object]:
+        """Let everything from and to a machine travel longer."""
+        network, here = self.cluster.world.network, self._address(fault.target)
+        network.delays[here] = chance.choice((0.05, 0.3, 1.0))
+        return lambda: network.delays.pop(here, None)
+
+    # -- disks and clocks --------------------------------------------------------------------------------------
+
+    def _slow_disk(self, fault: Fault, chance: random.Random) -> Callable[[], object]:
+        """Let the work of a machine's threads take longer."""
+        machine = self._nodes[fault.target].machine
+        machine.slowness = chance.choice((30.0, 200.0, 1000.0))
+
+        def usual() -> None:
+            machine.slowness = 1.0
+
+        return usual
+
+    def _failing_sync(self, fault: Fault, chance: random.Random) -> Callable[[], object]:
+        """Let syncs fail; what they did not write is lost when the machine is started anew, at the end of the fault."""
+        return self._fail(fault, chance.choice((0.3, 1.0)), {"sync"})
+
+    def _failing_disk(self, fault: Fault, chance: random.Random) -> Callable[[], object]:
+        """Let operations of the disk fail, all or those of one kind."""
+        kinds = chance.choice((None, {"replace"}, {"allocate", "create"}, {"map"}, {"sync_directory"}, {"remove"}))
+        return self._fail(fault, chance.choice((0.05, 0.5)), kinds)
+
+    def _fail(self, fault: Fault, rate: float, kinds: Collection[str] | None) -> Callable[[], object]:
+        node = self._nodes[fault.target]
+        disk = node.machine.disk
+        disk.rate, disk.failing, disk.drops = rate, kinds, True
+        since = self.kernel.now
+
+        def mend() -> None:
+            node.machine.disk.mend()
+            node.machine.disk.drops = False
+            node.kill(power=True, window=self.kernel.now - since + WINDOW)
+            node.start()
+
+        return mend
+
+    def _full_disk(self, fault: Fault, chance: random.Random) -> Callable[[], object]:
+        """Take the free space of a disk."""
+        node = self._nodes[fault.target]
+        disk = node.machine.disk
+        free, disk.free = disk.free, chance.choice((0, 4000, 200_000))
+        taken = free - disk.free
+
+        def empty() -> None:
+            node.machine.disk.free += taken
+
+        return empty
+
+    def _clock(self, fault: Fault, chance: random.Random) -> Callable[[], object]:
+        """Set the wall clock of a machine."""
+        machine = self._nodes[fault.target].machine
+        by_ms = chance.choice((-3_600_000, -5_000, -500, 500, 5_000, 3_600_000))
+        machine.wall_offset_ms += by_ms
+        self._record(Jump(target=fault.target, by=by_ms / 1000))
+        return lambda: None
