@@ -184,7 +184,12 @@ def main() -> int:
     parser.add_argument("--jobs", type=int, default=1, help="processes side by side (1)")
     parser.add_argument("--without", default="", help="faults to leave out in a replay, such as 0-3,7")
     parser.add_argument("--trace", action="store_true", help="print the trace of a replay")
-    parser.add_argument("--reduce", action="store_true", help="look for the faults that a failure needs")
+    parser.add_argument(
+        "--reduce",
+        action=argparse.BooleanOptionalAction,
+        default=False,
+        help="look for the faults that a failure needs",
+    )
     parser.add_argument("--hashes", action="store_true", help="print the hash of each trace")
     parser.add_argument("--json", action="store_true", help="print one JSON object a seed and nothing else")
     asked = parser.parse_args()

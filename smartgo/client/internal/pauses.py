@@ -9,17 +9,21 @@ from smartgo.env.interfaces import IClock
 
 
 class Pauses:
-    """The pauses of a group of coroutines; none is left after L{end}."""
+    """
+    The pauses of a group of coroutines; none is left after L{end}.
+
+    @ivar ended: pauses end at once from now on: a loop that pauses must not go on.
+    """
 
     def __init__(self, clock: IClock) -> None:
         self._clock = clock
         self._timers: dict[Deferred[None], IDelayedCall] = {}
-        self._ended = False
+        self.ended = False
 
     def of(self, seconds: float) -> Deferred[None]:
         """Fire after a number of seconds, or when all pauses are ended. The Deferred can be cancelled."""
         pause: Deferred[None] = Deferred(self._cancel)
-        if self._ended:
+        if self.ended:
             pause.callback(None)
         else:
             self._timers[pause] = self._clock.callLater(seconds, self._over, pause)
@@ -27,7 +31,7 @@ class Pauses:
 
     def end(self) -> None:
         """End all pauses, including future ones."""
-        self._ended = True
+        self.ended = True
         for pause, timer in list(self._timers.items()):
             timer.cancel()
             self._over(pause)

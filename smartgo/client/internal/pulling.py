@@ -95,7 +95,7 @@ class Pulling:
 
     async def _run(self) -> None:
         held = self.held
-        while not (self._stopped or held.dropped):
+        while not (self._stopped or held.dropped or self._pauses.ended):
             if held.full is not None:
                 await held.room()
             elif self._settings.locks and not held.lock_holds(self._clock.seconds()):
