@@ -28,6 +28,8 @@ _FOREVER: Final = 1e9  # seconds
 _STOPPED: Final = 60.0  # seconds in which a process must stop in order
 _BEGIN: Final = 5.0  # seconds that the cluster has to start before the first fault
 _OPERATOR: Final = 15.0  # seconds between two looks of the operator
+_SOON: Final = 3.0  # the same once the faults are over, for C{_LOOKS} looks
+_LOOKS: Final = 12
 _NETWORK: Final = frozenset({"partition", "one-way", "cut", "half-open", "stall"})
 _BROKERS: Final = frozenset({"failing-sync", "failing-disk", "full-disk", "crash-in-write", "slow-disk"})
 _LONGEST: Final = {"pause": 40.0, "stall": 20.0, "full-disk": 40.0, "kill": 20.0, "stop": 10.0}  # 30 by default
@@ -105,6 +107,7 @@ class Nemesis:
         self._nodes = {node.name: node for node in cluster.nodes}
         self._lossy: dict[str, float] = {}  # broker -> when its master last lost what it had not flushed
         self._over = False
+        self._looks = _LOOKS
         self._ending: dict[int, Callable[[], object]] = {}
         for node in cluster.nodes:
             node.when_lost = self._died
@@ -185,6 +188,9 @@ class Nemesis:
                 node.start()
         if not self._over:
             self.kernel.later(_OPERATOR, self._operate)
+        elif self._looks:
+            self._looks -= 1
+            self.kernel.later(_SOON, self._operate)
 
     # -- processes ---------------------------------------------------------------------------------------------
 

@@ -14,6 +14,10 @@ from tests.sim.run import run
 ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 
 
+SEEDS = 10
+"""How many seeds: so many that they take less than 20 s of one core."""
+
+
 class RunTests(SynchronousTestCase):
     """A seed is one simulation, and none breaks a rule."""
 
@@ -24,7 +28,7 @@ class RunTests(SynchronousTestCase):
 
     def test_short(self) -> None:
         """A minute of some seeds is valid."""
-        for seed in range(3):
+        for seed in range(SEEDS):
             outcome = run(seed, minutes=1)
             self.assertEqual(outcome.verdict, "valid", f"seed {seed}: {outcome.violations}")
 
