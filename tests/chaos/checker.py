@@ -134,9 +134,8 @@ def _lost(run: History, judgement: Judgement) -> Iterator[Anomaly]:
 
 def _must_have(run: History, plan: Plan, ok: Ok) -> bool:
     """Return whether a replica must have an acknowledged message: it was read, and not from behind that place on."""
-    if not ok.queue:
-        return all((plan.replica, turn, queue) in run.bounds for queue in plan.queues for turn in TURNS)
-    bounds = [run.bounds.get((plan.replica, turn, ok.queue)) for turn in TURNS]
+    queues = [ok.queue] if ok.queue else plan.queues
+    bounds = [run.bounds.get((plan.replica, turn, queue)) for queue in queues for turn in TURNS]
     return all(each is not None and (each.whole or ok.offset >= each.begin) for each in bounds)
 
 

@@ -238,6 +238,8 @@ class KindTests(KindCase):
             Ok(t=1.2, who="p0", value="a"),
         ]
         self.assert_found(self.judge(delayed, sent("b", 0, 2), read_finally(["b"])), Kind.LOST)
+        emptied = read_finally(["b"], begin=5, whole=False)
+        self.assert_valid(self.judge(delayed, sent("b", 5, 2), emptied))
 
     def test_aborted_visible(self) -> None:
         """A half message that was rolled back is never shown; one that was committed must be."""
