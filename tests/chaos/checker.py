@@ -56,6 +56,7 @@ def check(history: Iterable[Event]) -> Judgement:
         _aborted(run),
         _replicas(run),
         _batches(run),
+        _ids(run),
         undelivered(run, excuses),
         out_of_order(run, excuses),
         (Anomaly(Kind.NOT_LIVE, stuck.text) for stuck in run.stuck),
@@ -376,3 +377,19 @@ def _batches(run: History) -> Iterator[Anomaly]:
                         f"batch {batch}, at {queue} from {start} of {plan.replica}, lacks {', '.join(absent)}"
                         f" of {len(values)}",
                     )
+
+
+def _ids(run: History) -> Iterator[Anomaly]:
+    """Look for messages that share an id, and for copies of one send that do not: they cannot be told."""
+    values: dict[str, set[str]] = defaultdict(set)
+    ids: dict[str, set[str]] = defaultdict(set)
+    for message in run.seen:
+        if message.id and message.value in run.invoked:
+            values[message.id].add(message.value)
+            ids[message.value].add(message.id)
+    for value, its in ids.items():
+        if len(its) > 1:
+            yield Anomaly(Kind.DUPLICATE, f"the copies of {value} have the ids {', '.join(sorted(its))}")
+    for one, named in values.items():
+        if len(named) > 1:
+            yield Anomaly(Kind.DUPLICATE, f"{', '.join(sorted(named))} have the same id, {one}")

@@ -107,8 +107,10 @@ def _excused(run: History, value: str, since: float, queue: str, ok: Ok | None =
         return None
     broker = broker_of(queue) if queue or ok is None else ok.broker
     for crash in run.crashes:
-        waited = crash.flushes and (ok is None or (invoked.wait and ok.code == 0))
-        if crash.broker == broker and invoked.t < crash.t < since + crash.window and not waited:
+        safe = crash.flushes
+        if ok is not None:
+            safe = (crash.flushes or crash.replicates) and invoked.wait and ok.code == 0
+        if crash.broker == broker and invoked.t < crash.t < since + crash.window and not safe:
             return crash
     return None
 

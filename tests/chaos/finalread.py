@@ -78,6 +78,7 @@ class FinalReader:
                     offset=message.queue_offset,
                     value=value_of(message.body),
                     digest=zlib.crc32(message.body),
+                    id=message.message_id,
                 )
             )
         self._tell(Bounds(t=self._now(), replica=replica, turn=turn, queue=name, begin=begin, end=end, whole=whole))

@@ -98,6 +98,7 @@ class Read(_Event, frozen=True, kw_only=True):
     @ivar session: what reads on from offset to offset; a new one may begin anywhere. Empty: it may come again.
     @ivar group: the group of a push consumer, which a L{Group} announces; empty for none.
     @ivar failed: the consumer refuses it, so that it must come again.
+    @ivar id: the unique id that its producer's client generated; empty where it is not told.
     """
 
     queue: str
@@ -107,6 +108,7 @@ class Read(_Event, frozen=True, kw_only=True):
     session: str = ""
     group: str = ""
     failed: bool = False
+    id: str = ""
 
 
 class Group(_Event, frozen=True, kw_only=True):
@@ -162,7 +164,7 @@ class Bounds(_Event, frozen=True, kw_only=True):
 
 
 class Final(_Event, frozen=True, kw_only=True):
-    """One message of the final read."""
+    """One message of the final read; its fields are as those of L{Read}."""
 
     replica: str
     turn: int
@@ -170,6 +172,7 @@ class Final(_Event, frozen=True, kw_only=True):
     offset: int
     value: str
     digest: int = 0
+    id: str = ""
 
 
 class Logs(_Event, frozen=True, kw_only=True):
@@ -210,11 +213,13 @@ class Crash(_Event, frozen=True, kw_only=True):
         its disk lost pages of a flush that failed. 0: what was appended is kept, as when a process is killed.
     @ivar flushes: the broker flushes before it acknowledges, and before it delivers: of what was acknowledged with code
         0 only sends that did not wait may be gone.
+    @ivar replicates: its slave had what was acknowledged with code 0, and takes the place of what was lost.
     """
 
     broker: str
     window: float = 0.0
     flushes: bool = False
+    replicates: bool = False
     cause: str = "killed"
 
 

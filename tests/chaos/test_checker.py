@@ -155,6 +155,15 @@ class KindTests(KindCase):
         self.assert_valid(judgement)
         self.assertEqual(judgement.counts["copies at master"], 1)
 
+    def test_ids(self) -> None:
+        """The copies of a send have one id, and no other message has it."""
+        read: list[Event] = [Read(t=5, who="c0", queue=QUEUE, offset=0, value="a", digest=crc("a"), id="1")]
+        whole = [*sent("a", 0, 1), *sent("b", 1, 2), *read_finally(["a", "b"])]
+        self.assert_valid(self.judge(whole, read, [replace(read[0], t=6)]))
+        self.assert_found(self.judge(whole, read, [replace(read[0], t=6, id="2")]), Kind.DUPLICATE)
+        same = Read(t=6, who="c0", queue=QUEUE, offset=1, value="b", digest=crc("b"), id="1")
+        self.assert_found(self.judge(whole, read, [same]), Kind.DUPLICATE)
+
     def test_inconsistent_offset(self) -> None:
         """A place that was read as one message and later as another is inconsistent."""
         read: list[Event] = [
@@ -320,6 +329,15 @@ class CrashTests(KindCase):
         weak = sent("c", 2, 3, code=10)
         self.assert_valid(self.judge(two, hasty, late, read_finally(["a", "b", "d"])))
         self.assert_valid(self.judge(two, weak, late, read_finally(["a", "b", "d"])))
+
+    def test_replicated(self) -> None:
+        """Where the slave takes the place of what was lost, only weaker answers and deliveries may be gone."""
+        power = replace(self.power, replicates=True)
+        self.assert_found(self.judge(self.three, [power], read_finally(["a", "b"])), Kind.LOST)
+        weak = [*sent("a", 0, 1), *sent("b", 1, 2), *sent("c", 2, 3, code=11)]
+        read: list[Event] = [Read(t=3.6, who="c0", queue=QUEUE, offset=2, value="c", digest=crc("c"))]
+        self.assert_valid(self.judge(weak, [power], sent("d", 2, 6), read_finally(["a", "b", "d"])))
+        self.assert_valid(self.judge(weak, read, [power], sent("d", 2, 6), read_finally(["a", "b", "d"])))
 
     def test_no_suffix(self) -> None:
         """Nothing that lies behind a lost message, in its queue or by its time, may survive."""

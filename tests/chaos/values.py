@@ -50,4 +50,5 @@ def read_of(
         session=session,
         group=group,
         failed=failed,
+        id=message.message_id,
     )

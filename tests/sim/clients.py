@@ -47,6 +47,7 @@ LEVELS: Final = (1.0, 5.0, 10.0, 20.0)
 """Seconds of the delay levels of the brokers."""
 
 READERS: Final = "readers"
+WATCHERS: Final = "watchers"
 ORDERLY: Final = "orderly"
 SESSIONS: Final = "sessions"
 
@@ -346,6 +347,13 @@ class ConsumingClient(VirtualClient):
     def _seen(self, messages: list[ReceivedMessage], failed: bool) -> None:
         for message in messages:
             self.tell(read_of(message, 0.0, f"{self.group} {self.name}", group=self.group, failed=failed))
+
+
+class WatchingClient(ConsumingClient):
+    """The one member of a second group, which reads the same queues."""
+
+    group = WATCHERS
+    topics = (PLAIN,)
 
 
 class OrderlyClient(ConsumingClient):

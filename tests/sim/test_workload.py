@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import gc
 from collections import Counter
+from collections.abc import Callable
 
 from twisted.trial.unittest import SynchronousTestCase
 
 from tests.chaos.checker import check
-from tests.chaos.history import Commit, Dropped, Event, Fail, Final, Invoke, Ok, Read, Stored, topic_of
+from tests.chaos.history import Commit, Dropped, Event, Fail, Final, Invoke, Ok, Read, Stored, Stuck, topic_of
 from tests.chaos.judgement import Verdict
-from tests.sim.clients import LEVELS, ORDERLY, ORDERS, PLAIN, READERS, TIMED
+from tests.sim.clients import LEVELS, ORDERLY, ORDERS, PLAIN, READERS, TIMED, WATCHERS
 from tests.sim.run import Simulation
 
 
@@ -52,7 +53,7 @@ class WorkloadTests(SynchronousTestCase):
     def test_consumption(self) -> None:
         """Groups get everything, refuse some of it and get it again; sessions read and commit."""
         reads = [event for event in self.events if isinstance(event, Read)]
-        self.assertEqual({event.group for event in reads}, {READERS, ORDERLY, ""})
+        self.assertEqual({event.group for event in reads}, {READERS, WATCHERS, ORDERLY, ""})
         self.assertTrue(any(event.failed for event in reads if event.group == READERS))
         self.assertTrue(any(event.queue.startswith("%RETRY%") for event in reads))
         self.assertEqual({topic_of(event.queue) for event in reads if event.group == ORDERLY}, {ORDERS})
@@ -72,3 +73,44 @@ class WorkloadTests(SynchronousTestCase):
         finals = [event for event in self.events if isinstance(event, Final)]
         self.assertEqual(len({event.replica for event in finals}), 4)
         self.assertEqual({topic_of(event.queue) for event in finals}, {PLAIN, ORDERS, TIMED})
+
+
+class QuietTests(SynchronousTestCase):
+    """What is late when all faults are over is found."""
+
+    def tearDown(self) -> None:
+        """Drop what dead processes leave behind."""
+        gc.collect()
+        self.flushLoggedErrors()
+
+    def stuck(self, pair: Callable[[Simulation], tuple[str, str]], since: float) -> list[str]:
+        """
+        Run with a link cut from some moment on, and return what is recorded as stuck.
+
+        @param since: seconds after the phase of faults.
+        """
+        simulation = Simulation(3, minutes=0.2)
+        simulation.kernel.later(12 + since, lambda: simulation.cluster.world.network.block(*pair(simulation)))
+        simulation.kernel.later(12 + since + 20, lambda: simulation.cluster.world.network.unblock(*pair(simulation)))
+        self.assertEqual(simulation.run().verdict, "invalid")
+        return [event.text for event in simulation.recorder.events if isinstance(event, Stuck)]
+
+    def test_delivery(self) -> None:
+        """A group that gets its messages late."""
+
+        def link(simulation: Simulation) -> tuple[str, str]:
+            return simulation.cluster.master("a").machine.address, simulation.cluster.clients["watcher"].address
+
+        found = self.stuck(link, since=65)
+        self.assertTrue(any("group watchers was not given" in text for text in found), found)
+        self.assertFalse(any("group readers" in text for text in found), found)
+
+    def test_acknowledgement(self) -> None:
+        """A broker that acknowledges late."""
+
+        def link(simulation: Simulation) -> tuple[str, str]:
+            return simulation.cluster.master("b").machine.address, simulation.cluster.clients["operator"].address
+
+        found = self.stuck(link, since=65)
+        self.assertTrue(any("a send to Plain@broker-b:0 took" in text for text in found), found)
+        self.assertFalse(any("a send to Plain@broker-a:0 took" in text for text in found), found)

@@ -18,15 +18,17 @@ from twisted.python.failure import Failure
 
 from smartgo import Admin, CallFailed, Client, Message, MessageQueue, Producer, SmartgoError, lag_of
 from tests.chaos.finalread import FinalReader
-from tests.chaos.history import Group, Info, Invoke, Ok, Recorder, Stuck, broker_of
+from tests.chaos.history import Group, Info, Invoke, Ok, Read, Recorder, Stuck, broker_of
 from tests.chaos.values import body_of, queue_name
 from tests.sim.clients import (
+    LEVELS,
     ORDERLY,
     ORDERS,
     PLAIN,
     QUEUES,
     READERS,
     TIMED,
+    WATCHERS,
     BatchSender,
     ConsumingClient,
     OrderlyClient,
@@ -35,6 +37,7 @@ from tests.sim.clients import (
     TimedSender,
     ToolClient,
     VirtualClient,
+    WatchingClient,
 )
 from tests.sim.cluster import Cluster
 from tests.sim.seeds import Streams
@@ -46,8 +49,15 @@ RATE: Final = 0.25
 """Sends a second of each producer."""
 
 _PAUSE: Final = 0.5  # seconds before what was refused is tried again
+_PROMPT: Final = 2.0  # seconds in which a send must be acknowledged when there are no faults
+_SOON: Final = 5.0  # seconds in which a message must be delivered then
+_BURSTS: Final = 2
+_AT_ONCE: Final = 2  # sends to each queue in a burst
 _STOPPED: Final = 30.0  # seconds in which a client must end
 _LONGEST: Final = 6000  # bytes of a body, where a file of the log has room for some of them
+
+_GROUPS: Final = {READERS: (PLAIN, TIMED), WATCHERS: (PLAIN,), ORDERLY: (ORDERS,)}
+_SENDERS: Final = frozenset({"plain", "order", "batch", "timed"})
 
 
 class Workload:
@@ -82,6 +92,7 @@ class Workload:
             ("timed", TimedSender),
             ("reader-0", ConsumingClient),
             ("reader-1", ConsumingClient),
+            ("watcher", WatchingClient),
             ("orderly-0", OrderlyClient),
             ("orderly-1", OrderlyClient),
             ("tool", ToolClient),
@@ -108,8 +119,8 @@ class Workload:
     async def _start(self) -> None:
         self._operator = client = Client(self._environment, self.cluster.registry_addresses, instance="operator")
         await self._create_topics(client, math.inf)
-        self.recorder.add(Group(group=READERS, topics=[PLAIN, TIMED]))
-        self.recorder.add(Group(group=ORDERLY, topics=[ORDERS], orderly=True))
+        for group, topics in _GROUPS.items():
+            self.recorder.add(Group(group=group, topics=list(topics), orderly=group == ORDERLY))
         for virtual in self.clients.values():
             virtual.start()
 
@@ -129,8 +140,8 @@ class Workload:
         """
         Check that all goes on, now that the faults are over; fires when the clients have ended.
 
-        Sends to every queue must succeed and groups must consume everything within L{SETTLED} seconds; what does not is
-        recorded as L{Stuck}.
+        Sends to every queue must succeed and groups must consume everything within L{SETTLED} seconds. Then, in quiet,
+        every send must be acknowledged and delivered at once. What is not so is recorded as L{Stuck}.
         """
         return self._do(self._settle())
 
@@ -145,22 +156,22 @@ class Workload:
         creating = self._do(self._create_topics(client, deadline))
         producer = Producer(client, "operator-group", retries=0)
         await producer.start()
-        probes = [
-            self._do(self._probe(producer, MessageQueue(topic, broker, number), deadline))
+        queues = [
+            MessageQueue(topic, broker, number)
             for topic in (PLAIN, ORDERS, TIMED)
             for broker in self.broker_names
             for number in range(QUEUES)
         ]
-        await DeferredList(probes)
+        await DeferredList([self._do(self._probe(producer, queue, deadline)) for queue in queues])
         await creating
-        senders = [virtual for name, virtual in self.clients.items() if name in ("plain", "order", "batch", "timed")]
-        await self._stop(senders)
-        await self._wait(self._due - self.recorder.now)
+        await self._stop([virtual for name, virtual in self.clients.items() if name in _SENDERS])
+        await self._wait(max(self._due, deadline) - self.recorder.now)
         admin = Admin(client)
         begun = self.recorder.now
-        for group in (READERS, ORDERLY):
+        for group in (READERS, WATCHERS, ORDERLY):
             await self._drained(admin, group, begun + SETTLED)
-        await self._wait(3)  # what was refused last comes again
+        for number in range(_BURSTS):
+            await self._burst(producer, queues, f"burst-{number}")
         await self._stop(list(self.clients.values()))
 
     async def _probe(self, producer: Producer, queue: MessageQueue, deadline: float) -> None:
@@ -169,22 +180,61 @@ class Workload:
         why = ""
         while self.recorder.now < deadline:
             number += 1
-            value = f"probe-{queue.topic}-{queue.broker_name}-{queue.queue_id}-{number}"
-            body = body_of(value, 20)
-            self.recorder.add(Invoke(who="operator", value=value, digest=zlib.crc32(body)))
-            try:
-                result = await producer.send_to(Message(topic=queue.topic, body=body), queue)
-            except CallFailed as error:
-                why = str(error)
-                self.recorder.add(Info(who="operator", value=value, why=why))
-            else:
-                code, place = result.status.value, queue_name(result.queue)
-                self.recorder.add(Ok(who="operator", value=value, code=code, queue=place, offset=result.queue_offset))
-                if code == 0:
-                    return
-                why = result.status.name
+            why = await self._send(producer, queue, f"probe-{queue_name(queue)}-{number}")
+            if not why:
+                return
             await self._wait(_PAUSE)
         self.recorder.add(Stuck(text=f"{SETTLED:g} s after the faults no send to {queue_name(queue)} succeeds: {why}"))
+
+    async def _send(self, producer: Producer, queue: MessageQueue, value: str, delay: float = 0.0) -> str:
+        """Send to a queue and record that; return why it was not acknowledged with code 0, empty if it was."""
+        body = body_of(value, 20)
+        self.recorder.add(Invoke(who="operator", value=value, digest=zlib.crc32(body), delay=delay))
+        level = LEVELS.index(delay) + 1 if delay in LEVELS else 0
+        message = Message(topic=queue.topic, body=body, delay_level=level, delay=0.0 if level else delay)
+        try:
+            result = await producer.send_to(message, queue)
+        except CallFailed as error:
+            self.recorder.add(Info(who="operator", value=value, why=str(error)))
+            return str(error)
+        code, place, offset = result.status.value, queue_name(result.queue), result.queue_offset
+        if delay:
+            self.recorder.add(Ok(who="operator", value=value, code=code, broker=queue.broker_name))
+        else:
+            self.recorder.add(Ok(who="operator", value=value, code=code, queue=place, offset=offset))
+        return result.status.name if code else ""
+
+    async def _burst(self, producer: Producer, queues: list[MessageQueue], name: str) -> None:
+        """Send to every queue at the same moment, then nothing: all must be acknowledged and delivered soon."""
+        first = len(self.recorder.events)
+        sends: list[tuple[str, MessageQueue, float]] = []
+        for queue in queues:
+            for number in range(_AT_ONCE):
+                sends.append((f"{name}-{queue_name(queue)}-{number}", queue, 0.0))
+            if queue.topic == TIMED:
+                sends += [(f"{name}-{queue_name(queue)}-{delay}", queue, delay) for delay in (LEVELS[0], 1.5)]
+        for value, queue, delay in sends:
+            self._do(self._send_soon(producer, queue, value, delay))
+        await self._wait(max(delay for _, _, delay in sends) + _SOON)
+        seen = {
+            (event.group, event.value)
+            for event in self.recorder.events[first:]
+            if isinstance(event, Read) and event.group and not event.failed
+        }
+        for value, queue, _ in sends:
+            for group, topics in _GROUPS.items():
+                if queue.topic in topics and (group, value) not in seen:
+                    self.recorder.add(
+                        Stuck(text=f"in quiet, group {group} was not given {value} within {_SOON:g} s of its time")
+                    )
+
+    async def _send_soon(self, producer: Producer, queue: MessageQueue, value: str, delay: float) -> None:
+        begun = self.recorder.now
+        why = await self._send(producer, queue, value, delay)
+        took = self.recorder.now - begun
+        if why or took > _PROMPT:
+            said = why or "acknowledged"
+            self.recorder.add(Stuck(text=f"in quiet, a send to {queue_name(queue)} took {took:.3f} s: {said}"))
 
     async def _drained(self, admin: Admin, group: str, deadline: float) -> None:
         """Wait until a group has consumed everything."""
