@@ -240,6 +240,7 @@ class Jump(_Event, frozen=True, kw_only=True):
     """
     The wall clock of a machine was set.
 
+    @ivar target: the machine; the name of one that runs a broker begins with the broker's.
     @ivar by: seconds, below 0 for back.
     """
 

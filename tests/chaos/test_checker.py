@@ -493,6 +493,20 @@ class OtherPromisesTests(KindCase):
         self.assert_found(self.judge(delayed, [Jump(t=0.5, target="a", by=60.0)]), Kind.EARLY_DELAY)
         self.assert_valid(self.judge(delayed, [Jump(t=2, target="a", by=3.0)]))
 
+    def test_clock_set_back(self) -> None:
+        """A delayed message is late by as much as the clock of its broker was set back meanwhile."""
+        delayed: list[Event] = [
+            Invoke(t=1, who="p0", value="x", digest=crc("x"), delay=5),
+            Ok(t=1.2, who="p0", value="x", broker="broker-a"),
+        ]
+        whole = [*delayed, *sent("a", 0, 1), *read_finally(["a"])]
+        back = Jump(t=2, target="broker-a-0", by=-3600.0)
+        self.assert_valid(self.judge(whole, [back]))
+        self.assert_found(self.judge(whole, [replace(back, target="broker-b-0")]), Kind.LOST)
+        self.assert_found(self.judge(whole, [replace(back, t=0.5)]), Kind.LOST)
+        self.assert_found(self.judge(whole, [replace(back, by=-60.0)]), Kind.LOST)
+        self.assert_found(self.judge(whole, [back, replace(back, t=3, by=3600.0)]), Kind.LOST)
+
     def test_stuck(self) -> None:
         """What did not go on in time breaks a promise."""
         stuck: list[Event] = [Stuck(t=100, text="broker-a takes no sends")]

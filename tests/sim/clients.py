@@ -432,8 +432,7 @@ class ToolClient(VirtualClient):
             begun = self.workload.recorder.now
             certain = False
             try:
-                await admin.topics.delete(topic)
-                certain = True
+                certain = len(await admin.topics.delete(topic)) == len(self.workload.broker_names)
             except CallFailed:
                 pass
             self.tell(Dropped(who=self.name, topic=topic, begun=begun, certain=certain))
