@@ -73,16 +73,17 @@ def excuse(run: History, judgement: Judgement) -> tuple[Excuses, list[Anomaly]]:
 
 def _not_due(run: History) -> None:
     """
-    Take out delayed messages that are not due when the final read begins.
+    Take out messages with a delivery time that is not due when the final read begins.
 
-    They are due by the wall clock of their broker: where it is set back before, they are late by as much.
+    They are due by the wall clock of their broker: where it is set back before, they are late by as much. Delay levels
+    are not: brokers hold them to the monotonic clock.
     """
     if not run.jumps or not run.plans:
         return
     end = run.plans[0].t - _LATE
     for ok in list(run.acked.values()):
         invoked = run.invoked.get(ok.value)
-        if invoked is None or not invoked.delay or not ok.broker:
+        if invoked is None or not invoked.timed or not ok.broker:
             continue
         after = [jump.by for jump in run.jumps if jump.t > invoked.t and jump.target.startswith(ok.broker)]
         if end + sum(after) < invoked.t + invoked.delay:

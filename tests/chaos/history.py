@@ -37,6 +37,7 @@ class Invoke(_Event, frozen=True, kw_only=True):
     @ivar digest: CRC-32 of the body.
     @ivar attempts: how many requests the client may make of it; each of them may be stored.
     @ivar delay: seconds before which it must not be delivered.
+    @ivar timed: it is to be delivered at a time, not after a delay level: the wall clock of its broker decides when.
     @ivar half: it is to be seen only when committed.
     @ivar batch: names the batch that it is sent in; empty for none.
     @ivar part: its place in that batch, from 0.
@@ -47,6 +48,7 @@ class Invoke(_Event, frozen=True, kw_only=True):
     digest: int = 0
     attempts: int = 1
     delay: float = 0.0
+    timed: bool = False
     half: bool = False
     batch: str = ""
     part: int = 0

@@ -496,7 +496,7 @@ class OtherPromisesTests(KindCase):
     def test_clock_set_back(self) -> None:
         """A delayed message is late by as much as the clock of its broker was set back meanwhile."""
         delayed: list[Event] = [
-            Invoke(t=1, who="p0", value="x", digest=crc("x"), delay=5),
+            Invoke(t=1, who="p0", value="x", digest=crc("x"), delay=5, timed=True),
             Ok(t=1.2, who="p0", value="x", broker="broker-a"),
         ]
         whole = [*delayed, *sent("a", 0, 1), *read_finally(["a"])]
@@ -505,6 +505,8 @@ class OtherPromisesTests(KindCase):
         self.assert_found(self.judge(whole, [replace(back, target="broker-b-0")]), Kind.LOST)
         self.assert_found(self.judge(whole, [replace(back, t=0.5)]), Kind.LOST)
         self.assert_found(self.judge(whole, [replace(back, by=-60.0)]), Kind.LOST)
+        level = [replace(event, timed=False) if isinstance(event, Invoke) else event for event in whole]
+        self.assert_found(self.judge(level, [back]), Kind.LOST)
         self.assert_found(self.judge(whole, [back, replace(back, t=3, by=3600.0)]), Kind.LOST)
 
     def test_stuck(self) -> None:

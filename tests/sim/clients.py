@@ -289,7 +289,7 @@ class TimedSender(SendingClient):
             message = Message(topic=TIMED, body=self.body(value), delay_level=level)
         else:
             message = Message(topic=TIMED, body=self.body(value), delay=delay)
-        self.invoke(message, delay=delay)
+        self.invoke(message, delay=delay, timed=not level)
         self.workload.due_at(delay)
         await self.outcome([value], producer.send(message), once=False, later=True)
 
