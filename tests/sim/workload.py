@@ -49,6 +49,7 @@ RATE: Final = 0.25
 """Sends a second of each producer."""
 
 _PAUSE: Final = 0.5  # seconds before what was refused is tried again
+_DISTURBED: Final = 150.0  # seconds between two ends of a client's process, on average
 _PROMPT: Final = 2.0  # seconds in which a send must be acknowledged when there are no faults
 _SOON: Final = 5.0  # seconds in which a message must be delivered then
 _BURSTS: Final = 2
@@ -84,6 +85,7 @@ class Workload:
         self.refuses = True
         self.broken: list[Failure] = []
         self._due = 0.0
+        self._disturbing: list[Deferred[None]] = []
         self._operator: Client | None = None
         makers: list[tuple[str, Callable[[Workload, str], VirtualClient]]] = [
             ("plain", PlainSender),
@@ -123,6 +125,26 @@ class Workload:
             self.recorder.add(Group(group=group, topics=list(topics), orderly=group == ORDERLY))
         for virtual in self.clients.values():
             virtual.start()
+        if self.cluster.profile.kinds:
+            self._disturbing = [self._do(self._disturb(name)) for name in self.clients]
+
+    async def _disturb(self, name: str) -> None:
+        """Kill a client's process, or stop it, and start it again, now and then."""
+        chance = self.streams.of(f"disturb {name}")
+        virtual = self.clients[name]
+        while True:
+            due = self.recorder.now + chance.expovariate(1 / _DISTURBED)
+            while self.recorder.now < due:
+                await self._wait(min(due - self.recorder.now, 1.0))
+                if not self.refuses:  # the faults are over
+                    return
+            if chance.random() < 0.5:
+                virtual.kill()
+            else:
+                await self._stop([virtual])
+            await self._wait(chance.choice((0.1, 5.0, 20.0)))
+            if not virtual.alive:
+                virtual.start()
 
     async def _create_topics(self, client: Client, deadline: float) -> None:
         """Create the topics at all brokers; again where a broker has lost them."""
@@ -149,6 +171,7 @@ class Workload:
         assert self._operator is not None
         client = self._operator
         self.refuses = False
+        await DeferredList(self._disturbing)
         for virtual in self.clients.values():
             if not virtual.alive:
                 virtual.start()
