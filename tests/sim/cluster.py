@@ -341,4 +341,9 @@ class Cluster:
         }
         if slave:
             flags |= {"brokerRole": "SLAVE", "brokerId": "1"}
+        elif profile.log_begins:  # recovery takes a file of zeros for an empty log that begins there
+            log = f"{ROOT}/commitlog"
+            machine.disk.make_directories(log)
+            machine.disk.allocate(f"{log}/{profile.log_begins:020d}", profile.log_file_size)
+            machine.disk.sync_directory(log)
         return BrokerNode(machine, flags, profile)

@@ -136,6 +136,10 @@ class Machine:
         self.disk = (before.cut_off if power else before.killed)(self, self.world.streams.of(f"disk {self.name}"))
         self.disk.rate, self.disk.failing, self.disk.drops = before.rate, before.failing, before.drops
 
+    def restore(self, disk: Disk) -> None:
+        """Give the machine a copy of another's disk; no process runs."""
+        self.disk = disk.killed(self, self.world.streams.of(f"disk {self.name}"))
+
     def empty(self) -> None:
         """Give the machine an empty disk."""
         self.disk = Disk(self, self.world.streams.of(f"disk {self.name}"))

@@ -31,7 +31,9 @@ _OPERATOR: Final = 15.0  # seconds between two looks of the operator
 _SOON: Final = 3.0  # the same once the faults are over, for C{_LOOKS} looks
 _LOOKS: Final = 12
 _NETWORK: Final = frozenset({"partition", "one-way", "cut", "half-open", "stall"})
-_BROKERS: Final = frozenset({"failing-sync", "failing-disk", "full-disk", "crash-in-write", "slow-disk"})
+_BROKERS: Final = frozenset(
+    {"power-pair", "lost-machine", "failing-sync", "failing-disk", "full-disk", "crash-in-write", "slow-disk"}
+)
 _LONGEST: Final = {"pause": 40.0, "stall": 20.0, "full-disk": 40.0, "kill": 20.0, "stop": 10.0}  # 30 by default
 
 
@@ -216,6 +218,50 @@ class Nemesis:
         node.held = True
         node.kill(power=True, window=WINDOW)
         return lambda: self._restart(node)
+
+    def _pair_of(self, fault: Fault) -> tuple[BrokerNode, BrokerNode]:
+        """Return the master and the slave of the pair that a fault is aimed at."""
+        pair = fault.target.split("-")[1]
+        return self.cluster.master(pair), self.cluster.slave(pair)
+
+    def _power_pair(self, fault: Fault, chance: random.Random) -> Callable[[], object] | None:
+        """Cut the power of both machines of a pair."""
+        pair = self._pair_of(fault)
+        if not all(node.alive for node in pair):
+            return None
+        for node in pair:
+            node.held = True
+            node.kill(power=True, window=WINDOW)
+
+        def again() -> None:
+            for node in pair:
+                self._restart(node)
+
+        return again
+
+    def _lost_machine(self, fault: Fault, chance: random.Random) -> Callable[[], object] | None:
+        """Lose a SYNC_MASTER's machine: a copy of its slave's disk takes the place of the disk."""
+        master, slave = self._pair_of(fault)
+        here, there = master.opened, slave.opened
+        if here is None or there is None or slave.emptied or not master.profile.sync_master:
+            return None
+        if master.machine.disk.sick or slave.machine.disk.sick:
+            return None
+        state = there.replication.now()
+        if state.state is not SlaveState.FOLLOWING or state.behind:
+            return None
+        if here.topics.wrapper().topic_config_table != there.topics.wrapper().topic_config_table:
+            return None  # the slave would bring back a topic that was deleted
+        for node in (master, slave):
+            node.held = True
+        master.kill()
+        slave.kill()
+        self._lossy[master.broker] = self.kernel.now
+        lost = Crash(broker=master.broker, window=_FOREVER, replicates=True, cause="the machine is lost")
+        self._record(lost)
+        master.machine.restore(slave.machine.disk)
+        self._restart(slave)
+        return lambda: self._restart(master)
 
     def _stop(self, fault: Fault, chance: random.Random) -> Callable[[], object] | None:
         """Stop a process in order."""

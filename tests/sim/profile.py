@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final
 
 from tests.sim.seeds import Streams
@@ -27,9 +27,14 @@ KINDS: Final = (
     "clock",
 )
 """The kinds of faults, see L{tests.sim.nemesis}."""
+PAIRED: Final = ("power-pair", "lost-machine")
+"""Those of a whole pair, each drawn from a stream of its own."""
+FAR: Final = 2**31 - 4096
+"""Where a log begins that is to pass 2 GiB: an offset in bytes, before it is rounded to the size of a file."""
 
 _NO_FAULTS: Final = 0.08  # of the seeds
 _ENABLED: Final = 0.45  # of the kinds, in the others
+_FAR_LOGS: Final = 0.15  # of the seeds
 
 
 @dataclass(frozen=True)
@@ -47,6 +52,7 @@ class Profile:
     @ivar short: probability that a write takes only a part of the bytes.
     @ivar drift: share by which a process's clock runs fast or slow, at most.
     @ivar rare_paths: the product takes rare paths on purpose.
+    @ivar log_begins: the physical offset at which the log of a master begins.
     @ivar kinds: the faults that befall it.
     @ivar interval: seconds between two faults, on average.
     """
@@ -61,6 +67,7 @@ class Profile:
     short: float
     drift: float
     rare_paths: bool
+    log_begins: int
     kinds: tuple[str, ...]
     interval: float
 
@@ -68,7 +75,9 @@ class Profile:
     def draw(cls, streams: Streams) -> Profile:
         """Draw the profile of a seed."""
         chance = streams.of("profile")
-        return cls(
+        far = streams.of("profile log begins").random() < _FAR_LOGS
+        paired = tuple(one for one in PAIRED if streams.of(f"profile {one}").random() < _ENABLED)
+        drawn = cls(
             sync_flush=chance.random() < 0.4,
             sync_master=chance.random() < 0.6,
             ack_flush=chance.random() < 0.4,
@@ -79,8 +88,14 @@ class Profile:
             short=chance.choice((0.0, 0.05, 0.3)),
             drift=chance.choice((0.0, 0.00001, 0.001)),
             rare_paths=chance.random() < 0.7,
+            log_begins=0,
             kinds=() if chance.random() < _NO_FAULTS else tuple(one for one in KINDS if chance.random() < _ENABLED),
             interval=chance.choice((10.0, 20.0, 40.0)),
+        )
+        return replace(
+            drawn,
+            log_begins=FAR - FAR % drawn.log_file_size if far else 0,
+            kinds=(*drawn.kinds, *paired) if drawn.kinds else (),
         )
 
     def __str__(self) -> str:
@@ -89,7 +104,7 @@ class Profile:
             "SYNC_FLUSH" if self.sync_flush else "ASYNC_FLUSH",
             "SYNC_MASTER" if self.sync_master else "ASYNC_MASTER",
             "ack after flush" if self.ack_flush else "ack after append",
-            f"log files {self.log_file_size} B",
+            f"log files {self.log_file_size} B from {self.log_begins} on",
             f"queue files {self.queue_file_size} B",
             f"latency {self.latency * 1000:g} ms",
             f"split {self.split:g}",

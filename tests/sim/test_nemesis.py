@@ -11,7 +11,7 @@ from twisted.trial.unittest import SynchronousTestCase
 from tests.fakes import FakeClock
 from tests.sim.disk import Disk
 from tests.sim.nemesis import Fault, plan
-from tests.sim.profile import KINDS, Profile
+from tests.sim.profile import FAR, KINDS, PAIRED, Profile
 from tests.sim.reducer import reduce
 from tests.sim.run import Simulation
 from tests.sim.seeds import Streams
@@ -56,10 +56,28 @@ class KindTests(SynchronousTestCase):
         gc.collect()
         self.flushLoggedErrors()
 
+    def test_pair(self) -> None:
+        """A SYNC_MASTER's machine is lost, and a pair loses its power; the logs begin just below 2 GiB."""
+        begins = FAR - FAR % 16384
+        drawn = Profile.draw(Streams(5))
+        profile = dataclasses.replace(
+            drawn, sync_flush=True, sync_master=True, log_file_size=16384, log_begins=begins, kinds=("kill",)
+        )
+        self.patch(Profile, "draw", lambda streams: profile)
+        simulation = Simulation(5, 1.0)
+        simulation.nemesis.faults[:] = [
+            Fault(number, 15.0 + 15.0 * number, kind, "broker-a-0", 4.0) for number, kind in enumerate(PAIRED)
+        ]
+        outcome = simulation.run()
+        self.assertEqual(outcome.violations, ())
+        self.assertEqual(set(outcome.happened), set(PAIRED))
+        opened = simulation.cluster.master("a").opened
+        assert opened is not None
+        self.assertGreater(opened.store.log_bounds()[1], 2**31)
+
     def test_each(self) -> None:
         """A fault of each kind happens, ends, and the run is valid."""
-        simulation = Simulation(11, 2.0)
-        simulation.profile = dataclasses.replace(simulation.profile, kinds=KINDS)
+        simulation = Simulation(11, 3.0)
         targets = ["broker-a-0", "broker-b-1", "registry-1", "broker-b-0", "broker-a-1"]
         faults = []
         for number, kind in enumerate(KINDS):
