@@ -50,6 +50,7 @@ class NewMessage(msgspec.Struct, gc=False):
     @ivar properties: in stored form, see L{smartgo.schema.properties}.
     @ivar born_host: producer's address, as a record stores it; C{store_host} is this broker's.
     @ivar tag_code: third field of the ConsumeQueue unit.
+    @ivar copied: it is the copy of a stored message, for which the limits of sends do not hold.
     """
 
     topic: str
@@ -64,6 +65,7 @@ class NewMessage(msgspec.Struct, gc=False):
     reconsume_times: int = 0
     prepared_offset: int = 0
     tag_code: int = 0
+    copied: bool = False
 
 
 class StoredMessage(NamedTuple):
@@ -115,6 +117,7 @@ class StoredMessage(NamedTuple):
             self.reconsume_times,
             prepared_offset,
             tag_code,
+            True,
         )
 
 

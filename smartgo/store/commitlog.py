@@ -295,11 +295,11 @@ class CommitLog:
 
     def _check_sizes(self, messages: Sequence[NewMessage], body_size: int, properties_size: int) -> None:
         """
-        Let the copy of a timed message pass that was stored when longer bodies were allowed (L{smartgo.schema.timers}).
+        Let the copy of a message pass that was stored when longer bodies were allowed.
 
         @raise MessageIllegal: this is none, or no record can be that long.
         """
-        copied = len(messages) == 1 and messages[0].prepared_offset < 0
+        copied = len(messages) == 1 and messages[0].copied
         if copied and body_size <= RECORD_MAXIMUM_BODY and properties_size <= PROPERTIES_LIMIT:
             return
         raise MessageIllegal(

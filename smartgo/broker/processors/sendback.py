@@ -96,6 +96,7 @@ class SendBackProcessor(Processor):
             reconsumed + 1,
             0,
             code,
+            copied=True,
         )
         appended = self._store.append((message,))
         self._store.end_run()

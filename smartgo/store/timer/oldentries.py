@@ -10,7 +10,8 @@ from __future__ import annotations
 from typing import Final
 
 from smartgo.schema.timers import offset_of
-from smartgo.store.timer.waiting import SlotFile, WaitingTimers
+from smartgo.store.timer.entryfile import SlotFile
+from smartgo.store.timer.waiting import WaitingTimers
 
 PORTION: Final = 1024
 """Entries in memory that are taken at once."""

@@ -2,20 +2,23 @@
 The recovery of the timer log: from its last checkpoint, and from what the CommitLog has behind it.
 
 First the log is read for delivered copies, then the timer topic for messages that came since. Without a checkpoint that
-can be used both are read from the oldest message of the timer topic on.
+can be used both are read from the oldest message of the timer topic on, and what was delivered may be more than memory
+holds (L{smartgo.store.timer.deliveredoffsets}).
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Final
 
 from twisted.logger import Logger
 
 from smartgo.env.interfaces import IFiles, IThreads
+from smartgo.schema.consumequeue import Unit
 from smartgo.schema.timers import due_of, wheel_ms
 from smartgo.schema.topics import TIMER_TOPIC
 from smartgo.store.queues.file import ConsumeQueue
+from smartgo.store.timer.deliveredoffsets import DeliveredOffsets
 from smartgo.store.timer.logrecords import entries_of, scan_delivered
 from smartgo.store.timer.slotstorage import LANE, PeerProgress, SlotStorage
 from smartgo.store.timer.source import TimerSource
@@ -54,7 +57,8 @@ class TimerRecovery:
         self._storage = storage
         self._waiting = waiting
         self._check = check_cancelled
-        self._delivered: set[int] = set()
+        self._delivered: set[int] = set()  # since the checkpoint
+        self._all_delivered: DeliveredOffsets | None = None  # where there is no checkpoint
         self._peer = PeerProgress(0, 0)  # what RocketMQ delivered, without our mark
         self.position = 0
         self.changes = 0
@@ -75,6 +79,7 @@ class TimerRecovery:
             self._waiting.restore(saved)
             position, offset = saved.position, max(low, saved.queue_offset)
         elif queue is not None and high > low:
+            self._all_delivered = DeliveredOffsets(self._threads, self._storage)
             self._peer = await self._threads.run(LANE, self._storage.peer)
             unit = queue.unit(low)
             position = end if unit is None else max(unit.commitlog_offset, self._source.log.minimum)
@@ -93,7 +98,10 @@ class TimerRecovery:
             self._check()
             files = self._source.log_files()
             scan = await self._threads.run(LANE, scan_delivered, self._files, files, position, end, self._check)
-            self._delivered.update(scan.delivered)
+            if self._all_delivered is None:
+                self._delivered.update(scan.delivered)
+            else:
+                await self._all_delivered.add(scan.delivered)
             self.changes += len(scan.delivered)
             position = scan.position
 
@@ -105,16 +113,26 @@ class TimerRecovery:
             if not units:
                 return
             found = await self._threads.run(LANE, entries_of, self._files, self._source.log_files(), units)
+            delivered = await self._delivered_of(units)
             peer_ms, peer_end = self._peer
             for at, (unit, entry) in enumerate(zip(units, found, strict=True), offset):
-                if unit.commitlog_offset in self._delivered and not unit.is_filler:
-                    self._delivered.discard(unit.commitlog_offset)
-                elif entry is not None and (at >= peer_end or wheel_ms(due_of(entry)) >= peer_ms):
+                if unit.commitlog_offset in delivered and not unit.is_filler:
+                    continue
+                if entry is not None and (at >= peer_end or wheel_ms(due_of(entry)) >= peer_ms):
                     self._waiting.put(entry, horizon_ms)
             offset += len(units)
             self.changes += len(units)
             if self._waiting.unwritten_count >= _WRITE_FROM:
                 await self._write()
+
+    async def _delivered_of(self, units: Sequence[Unit]) -> set[int]:
+        """Return the physical offsets of those of some messages that were delivered. @raise OSError"""
+        offsets = [unit.commitlog_offset for unit in units if not unit.is_filler]
+        if self._all_delivered is not None:
+            return await self._all_delivered.among(offsets)
+        found = self._delivered.intersection(offsets)
+        self._delivered -= found
+        return found
 
     async def _write(self) -> None:
         """Write to files what belongs there. @raise OSError: that is not possible."""

@@ -16,10 +16,11 @@ from twisted.logger import Logger
 
 from smartgo.env.interfaces import IClock, IThreads
 from smartgo.store.backgroundtask import BackgroundTask
+from smartgo.store.timer.entryfile import SlotFile
 from smartgo.store.timer.oldentries import PORTION, OldEntries
 from smartgo.store.timer.slotstorage import LANE, SYNC_LANE, SlotStorage
 from smartgo.store.timer.source import TimerSource
-from smartgo.store.timer.waiting import SlotFile, WaitingTimers
+from smartgo.store.timer.waiting import WaitingTimers
 
 _AHEAD_MS: Final = 60_000  # a slot is loaded that long before its first message may be due
 _WRITE_AFTER: Final = 1.0  # seconds from an arrival to its entry in a file

@@ -6,12 +6,13 @@ import posixpath
 import struct
 from bisect import bisect_right
 from collections.abc import Iterable, Sequence
+from itertools import chain
 from typing import Final, NamedTuple
 
 from smartgo.env.interfaces import IFiles
 from smartgo.errors import BadRecord
 from smartgo.schema.timers import ENTRY_SIZE, SlotFileRow, TimerCheckpoint, split_entries
-from smartgo.store.timer.waiting import LoadedSlot, SlotFile
+from smartgo.store.timer.entryfile import LoadedSlot, SlotFile
 
 LANE: Final = "timers"
 SYNC_LANE: Final = "timersync"
@@ -19,6 +20,7 @@ SYNC_LANE: Final = "timersync"
 
 DIRECTORY: Final = "timer"
 CHECKPOINT: Final = "checkpoint"
+_DELIVERED: Final = "delivered"
 PEER: Final = ("config", "timercheck")
 """RocketMQ's file: L{PeerProgress} is its first and its third int64, big-endian."""
 _PEER_STRUCT: Final = struct.Struct(">q8xq")
@@ -130,7 +132,12 @@ class SlotStorage:
         @param rows: its files.
         @raise OSError: as the system says.
         """
-        found = [self._earliest(row, limit + 1) for row in rows]
+        found: list[list[bytes]] = []
+        for row in rows:
+            found.append(self._earliest(row, limit + 1))
+            if sum(map(len, found)) > 4 * limit:
+                last = sorted(chain.from_iterable(found))[limit]
+                found = [part[: bisect_right(part, last)] for part in found]
         entries = sorted(entry for part in found for entry in part)
         more = len(entries) > limit
         del entries[limit:]
@@ -155,6 +162,21 @@ class SlotStorage:
         """Return the entries of a file that are above its floor. @raise OSError"""
         data = self._files.read_at(self._path(_name(row)), 0, row.count * ENTRY_SIZE)
         return [entry for entry in split_entries(data) if entry > row.floor]
+
+    # -- while all is made anew --------------------------------------------------------------------------------
+
+    def append_delivered(self, number: int, data: bytes) -> None:
+        """Append to the file of a piece of the log; L{take_delivered} or the next start removes it. @raise OSError"""
+        self._files.append(self._path(f"{_DELIVERED}.{number}"), data)
+
+    def take_delivered(self, number: int) -> bytes:
+        """Return what is in the file of a piece of the log, and remove it. @raise OSError"""
+        path = self._path(f"{_DELIVERED}.{number}")
+        data = self._files.read(path)
+        self._files.remove(path)
+        return data
+
+    # -- checkpoints -------------------------------------------------------------------------------------------
 
     def save(self, checkpoint: TimerCheckpoint) -> None:
         """Replace the checkpoint, durably; the files it names are synced already. @raise OSError"""

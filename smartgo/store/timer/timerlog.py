@@ -160,8 +160,7 @@ class TimerLog:
         While it is not known what waits (C{ready}) the records of all timed messages may be needed.
         """
         if self.ready:
-            oldest = self._waiting.oldest
-            return self.position < offset or (oldest is not None and oldest < offset)
+            return self.position < offset or self._waiting.has_old(offset)
         queue = self._by_key.get(_KEY)
         if queue is None or queue.minimum >= queue.visible:
             return False

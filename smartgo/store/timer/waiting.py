@@ -4,6 +4,7 @@ The messages that wait, by delivery time: the near ones in memory, the others in
 C{taken} divides them: an entry up to it is in memory, one above it is in a file. It rises when a slot is loaded, the
 earliest first, and sinks when so much arrived below it that memory would not do: then the later half goes to files.
 So memory is bounded by twice the limit, however many wait, and whether they are due over 40 days or in one second.
+Where many are due in a slot it has several files, so that work on all of a file is bounded too.
 
 Nothing here reads a clock or a file: times are given, and what is to be written and loaded is returned.
 """
@@ -11,15 +12,12 @@ Nothing here reads a clock or a file: times are given, and what is to be written
 from __future__ import annotations
 
 from bisect import bisect_left, insort
-from collections.abc import Iterable, Sequence
-from heapq import heapify, heappop, heappush
+from collections.abc import Iterable
 from itertools import chain
-from typing import NamedTuple
 
 from smartgo.schema.timers import (
     FIRST,
     SLOT_MS,
-    SlotFileRow,
     TimerCheckpoint,
     due_of,
     is_recall,
@@ -27,68 +25,15 @@ from smartgo.schema.timers import (
     slot_end,
     slot_of,
 )
-
-_NEVER = 1 << 62
-
-
-class SlotFile:
-    """
-    One file of entries; see L{SlotFileRow}.
-
-    @ivar entries: those that are still to be written at its end; C{count} includes them.
-    @ivar dirty: something was written since it was synced.
-    @ivar closed: nothing more may be written to it.
-    @ivar rolling: entries of old records are being taken out of it.
-    """
-
-    __slots__ = ("closed", "count", "dirty", "entries", "floor", "left", "number", "oldest", "rolling", "slot")
-
-    def __init__(self, slot: int, number: int) -> None:
-        self.slot = slot
-        self.number = number
-        self.count = self.left = 0
-        self.oldest = _NEVER
-        self.floor = FIRST
-        self.entries: list[bytes] = []
-        self.dirty = self.closed = self.rolling = False
-
-    @property
-    def name(self) -> str:
-        """The name of the file in the directory."""
-        return f"{self.slot:012d}.{self.number}"
-
-    def row(self) -> SlotFileRow:
-        """Return what a checkpoint says of it."""
-        return SlotFileRow(self.slot, self.number, self.count, self.left, self.oldest, self.floor)
-
-    @classmethod
-    def of(cls, row: SlotFileRow) -> SlotFile:
-        """Return the file that a checkpoint speaks of."""
-        file = cls(row.slot, row.number)
-        file.count, file.left, file.oldest, file.floor = row.count, row.left, row.oldest, row.floor
-        file.closed = True  # it may be longer than the checkpoint says
-        return file
-
-
-class LoadedSlot(NamedTuple):
-    """
-    The earliest entries of one slot.
-
-    @ivar entries: in order.
-    @ivar counts: how many of them are from each of the files.
-    @ivar more: there are others above them.
-    """
-
-    entries: list[bytes]
-    counts: Sequence[int]
-    more: bool
+from smartgo.store.timer.entryfile import FILE_LIMIT, NEVER, LoadedSlot, SlotFile
+from smartgo.store.timer.nearentries import NearEntries
 
 
 class WaitingTimers:
     """
     The entries that wait.
 
-    @ivar near: a heap of entries in memory.
+    @ivar near: the entries in memory.
     @ivar in_flight: entries that were taken to be delivered; each waits until it is L{done}.
     @ivar masked: see L{TimerCheckpoint}.
     @ivar unwritten_count: entries that are to be written to files; an upper bound.
@@ -109,7 +54,7 @@ class WaitingTimers:
         self._next_number = 1
         self._recalls = 0
         self._on_disk = 0
-        self.near: list[bytes] = []
+        self.near = NearEntries()
         self.in_flight: dict[bytes, None] = {}
         self.masked: set[int] = set()
         self.dead: list[SlotFile] = []
@@ -123,22 +68,32 @@ class WaitingTimers:
     @property
     def next_ms(self) -> int | None:
         """The delivery time of the next message in memory; C{None}: nothing is in memory."""
-        return due_of(self.near[0]) if self.near else None
+        first = self.near.first
+        return None if first is None else due_of(first)
 
     @property
     def next_between_ms(self) -> tuple[int, int] | None:
         """The times between which the next message is due: its own, or those of its slot; C{None}: nothing waits."""
-        if not self.near and self._slots:
+        due_ms = self.next_ms
+        if due_ms is None and self._slots:
             return self._slots[0] * SLOT_MS, (self._slots[0] + 1) * SLOT_MS - 1
-        return (due_of(self.near[0]), due_of(self.near[0])) if self.near else None
+        return None if due_ms is None else (due_ms, due_ms)
 
     @property
     def oldest(self) -> int | None:
         """A physical offset below which no record waits; C{None}: nothing waits."""
-        memory = min(map(offset_of, chain(self.near, self.in_flight, self._held or ())), default=_NEVER)
-        lowest = min((file.oldest for file in chain.from_iterable(self._files.values())), default=_NEVER)
+        memory = min(map(offset_of, chain(self.near, self.in_flight, self._held or ())), default=NEVER)
+        lowest = min((file.oldest for file in chain.from_iterable(self._files.values())), default=NEVER)
         found = min(memory, lowest)
-        return None if found == _NEVER else found
+        return None if found == NEVER else found
+
+    def has_old(self, below: int) -> bool:
+        """Tell whether a record below a physical offset waits."""
+        return (
+            self.near.has_old(below)
+            or any(offset_of(entry) < below for entry in chain(self.in_flight, self._held or ()))
+            or any(file.oldest < below for file in chain.from_iterable(self._files.values()))
+        )
 
     # -- arrivals ----------------------------------------------------------------------------------------------
 
@@ -154,7 +109,7 @@ class WaitingTimers:
 
     def _put(self, entry: bytes, horizon_ms: int) -> None:
         if entry <= self._taken:
-            heappush(self.near, entry)
+            self.near.add(entry)
         elif self._held is not None:
             self._held.append(entry)
         elif (
@@ -163,7 +118,7 @@ class WaitingTimers:
             and (not self._slots or self._slots[0] > slot_of(entry))
         ):
             self._taken = entry
-            heappush(self.near, entry)
+            self.near.add(entry)
         else:
             self._add(entry)
         if len(self.near) > 2 * self._limit and self._held is None:
@@ -177,7 +132,7 @@ class WaitingTimers:
             files = self._files[slot] = []
             insort(self._slots, slot)
         file = files[-1] if files else None
-        if file is None or file.closed or file.floor > self._taken:
+        if file is None or file.closed or file.count >= FILE_LIMIT or file.floor > self._taken:
             file = SlotFile(slot, self._next_number)
             self._next_number += 1
             files.append(file)
@@ -192,8 +147,8 @@ class WaitingTimers:
     def _spill(self) -> None:
         """Move the later ones of the entries in memory to files."""
         entries = sorted(self.near)
-        self.near = entries[: self._limit]
-        self._taken = self.near[-1]
+        self.near.replace(entries[: self._limit])
+        self._taken = entries[self._limit - 1]
         for entry in entries[self._limit :]:
             self._add(entry)
 
@@ -201,17 +156,14 @@ class WaitingTimers:
 
     def take_due(self, now_ms: int, count: int) -> list[bytes]:
         """Take the earliest entries that are due, C{count} at most; they are in flight then."""
-        found: list[bytes] = []
-        near = self.near
-        while near and len(found) < count and due_of(near[0]) <= now_ms:
-            entry = heappop(near)
-            self.in_flight[entry] = None
-            found.append(entry)
+        found = self.near.take_due(now_ms, count)
+        self.in_flight.update(dict.fromkeys(found))
         return found
 
     def is_clear(self, due_ms: int) -> bool:
         """Tell whether no entry waits any more, in memory or in a file, that is due at a time or before it."""
-        if any(due_of(entry) <= due_ms for entry in chain(self.near[:1], self._held or ())):
+        next_ms = self.next_ms
+        if (next_ms is not None and next_ms <= due_ms) or any(due_of(entry) <= due_ms for entry in self._held or ()):
             return False
         return not self._slots or self._slots[0] * SLOT_MS > due_ms or due_of(self._taken) > due_ms
 
@@ -224,7 +176,7 @@ class WaitingTimers:
     def give_back(self, entry: bytes) -> None:
         """Let an entry wait again that was in flight."""
         del self.in_flight[entry]
-        heappush(self.near, entry)
+        self.near.add(entry)
 
     # -- files -------------------------------------------------------------------------------------------------
 
@@ -298,7 +250,7 @@ class WaitingTimers:
             if offset in masked:
                 masked.discard(offset)
             else:
-                heappush(self.near, entry)
+                self.near.add(entry)
         self.not_loaded(horizon_ms)
 
     def not_loaded(self, horizon_ms: int) -> None:
@@ -311,12 +263,8 @@ class WaitingTimers:
 
     def take_old(self, below: int, count: int) -> list[bytes]:
         """Take entries in memory of records below a physical offset, C{count} at most; they are in flight then."""
-        found = [entry for entry in self.near if offset_of(entry) < below][:count]
-        if found:
-            taken = set(found)
-            self.near = [entry for entry in self.near if entry not in taken]
-            heapify(self.near)
-            self.in_flight.update(dict.fromkeys(found))
+        found = self.near.take_old(below, count)
+        self.in_flight.update(dict.fromkeys(found))
         return found
 
     def next_old_file(self, below: int) -> SlotFile | None:
@@ -374,8 +322,7 @@ class WaitingTimers:
         self._taken = saved.taken
         self._next_number = saved.next_number
         self._recalls = saved.recalls
-        self.near = list(saved.near)
-        heapify(self.near)
+        self.near.replace(saved.near)
         self.masked = set(saved.masked)
         for row in saved.files:
             file = SlotFile.of(row)
@@ -396,5 +343,4 @@ class WaitingTimers:
                 delivered.discard(offset)
             else:
                 kept.append(entry)
-        self.near = kept
-        heapify(kept)
+        self.near.replace(kept)

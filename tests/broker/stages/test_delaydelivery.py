@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from typing import Any
 
 import msgspec
 from twisted.internet.defer import Deferred
@@ -11,7 +12,7 @@ from twisted.trial.unittest import SynchronousTestCase
 
 from smartgo.broker.stages.delay import schedule_place
 from smartgo.broker.stages.delaydelivery import DelayDelivery, DelayProgress, deliverable
-from smartgo.errors import ServiceNotAvailable
+from smartgo.errors import MessageIllegal, ServiceNotAvailable
 from smartgo.schema import properties as names
 from smartgo.schema.consumequeue import PREFILL, Unit
 from smartgo.schema.delay import DelayLevels
@@ -81,9 +82,9 @@ class DivertTests(SynchronousTestCase):
         self.successResultOf(store.close())
 
 
-def opened_store(env: FakeEnvironment) -> OpenStore:
-    """A store in memory."""
-    settings = StoreSettings(log_file_size=1 << 20, queue_file_size=2000, delay_levels=LEVELS)
+def opened_store(env: FakeEnvironment, **changes: Any) -> OpenStore:
+    """A store in memory, with some settings changed."""
+    settings = StoreSettings(log_file_size=1 << 20, queue_file_size=2000, delay_levels=LEVELS, **changes)
     opened: list[OpenStore] = []
     open_store(env, "/store", settings).addCallback(opened.append)
     return opened[0]
@@ -116,6 +117,17 @@ class DelayDeliveryTests(SynchronousTestCase):
     def delivered(self) -> int:
         """Return the number of messages in the destination."""
         return self.store.bounds("T", 2)[1]
+
+    def test_lower_limit(self) -> None:
+        """A message that waits is delivered though maxMessageSize was lowered since: the limit is for sends."""
+        self.schedule(3)
+        self.successResultOf(self.store.close())
+        self.store = opened_store(self.env, max_message_size=2)
+        self.assertRaises(MessageIllegal, self.schedule, 3)
+        self.delay = self.make()
+        self.delay.start({})
+        self.env.clock.pump([1.0] * 12)
+        self.assertEqual((self.delivered(), self.delay.offsets[3]), (1, 1))
 
     def test_on_time(self) -> None:
         """A message is delivered when its time has come, not a tenth of a second before, and once."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 import errno
 import struct
 from collections import Counter
+from functools import partial
 from random import Random
 from typing import Any
 
@@ -23,6 +24,9 @@ from smartgo.schema.topics import HALF_TOPIC, SCHEDULE_TOPIC, TIMER_TOPIC
 from smartgo.store.interfaces import Appended
 from smartgo.store.opening import open_store
 from smartgo.store.openstore import OpenStore
+from smartgo.store.timer import recovery
+from smartgo.store.timer import waiting as waiting_module
+from smartgo.store.timer.deliveredoffsets import DeliveredOffsets
 from tests.fakes import FakeEnvironment
 from tests.store.stores import ROOT, StoreTestCase, killed, power_off, small
 
@@ -311,6 +315,35 @@ class DeliveryTests(StoreTestCase):
         self.timers.advance(30, 0.01)
         self.assertEqual([int(body) for body in self.timers.bodies()], list(range(200)))
         self.assertLessEqual(max(at - NOW - 20_000 - 10 * int(body) for at, body, _ in self.timers.delivered), 10)
+
+    def test_many_files_of_a_slot(self) -> None:
+        """A slot in which many are due has several files; all are delivered in time and in order."""
+        self.patch(waiting_module, "FILE_LIMIT", 7)
+        order = list(range(300))
+        Random(4).shuffle(order)
+        self.timers.send(*[timed(NOW + 1_200_000 + 10 * number, str(number)) for number in order])
+        self.timers.advance(60, 1.0)
+        files = [name for name in self.env.files.list(f"{ROOT}/timer") if name != "checkpoint"]
+        self.assertGreater(len(files), 300 // 7)
+        self.timers.advance(1130, 1.0)
+        self.timers.advance(20, 0.01)
+        self.assertEqual([int(body) for body in self.timers.bodies()], list(range(300)))
+        late = [at - NOW - 1_200_000 - 10 * int(body) for at, body, _ in self.timers.delivered]
+        self.assertTrue(0 <= min(late) <= max(late) <= 10, (min(late), max(late)))
+
+    def test_made_anew_with_little_memory(self) -> None:
+        """Where more was delivered than memory holds, it is known from files when the timer log is made anew."""
+        self.patch(recovery, "DeliveredOffsets", partial(DeliveredOffsets, limit=3))
+        self.timers.send(*[timed(NOW + 1000 * number, str(number)) for number in range(1, 61)])
+        self.timers.advance(40.5)
+        first = self.timers.bodies()
+        after = killed(self.env)
+        for name in after.files.list(f"{ROOT}/timer"):
+            after.files.remove(f"{ROOT}/timer/{name}")
+        timers = self.again(after)
+        timers.advance(60)
+        self.assertEqual([int(one) for one in first + timers.bodies()], list(range(1, 61)))
+        self.assertEqual([one for one in after.files.list(f"{ROOT}/timer") if one.startswith("delivered")], [])
 
     def test_restart(self) -> None:
         """After a clean stop, and after a kill, each message is delivered once; what was due meanwhile at once."""

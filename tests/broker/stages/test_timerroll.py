@@ -21,6 +21,7 @@ from smartgo.store.logcopies import LogCopies
 from smartgo.store.opening import open_store
 from smartgo.store.retention import RetentionRules
 from smartgo.store.settings import StoreSettings
+from smartgo.store.timer import waiting
 from tests.broker.stages.test_timerdelivery import HOST, NOW, Timers, timed
 from tests.fakes import FakeEnvironment
 from tests.store.stores import ROOT, StoreTestCase, killed, message, power_off, small
@@ -103,6 +104,15 @@ class RollTests(StoreTestCase):
         for at, body, _ in self.timers.delivered:
             self.assertTrue(0 <= at - due[body] <= 10_000, (body, at - due[body]))
         self.assertEqual(self.timers.timers.count, 0)
+
+    def test_many_files_of_a_slot(self) -> None:
+        """Messages of one slot that is in several files are written again file by file; all come, once."""
+        self.patch(waiting, "FILE_LIMIT", 5)
+        at = NOW + 8 * 3_600_000
+        self.timers.send(*[timed(at + number, str(number)) for number in range(200)])
+        self.busy(9)
+        self.assertGreaterEqual(self.timers.roll.rolled, 200)
+        self.assertEqual(Counter(self.timers.bodies()), Counter(map(str, range(200))))
 
     def test_killed(self) -> None:
         """A kill between the copies and the next checkpoint neither loses a message nor delivers it twice."""
