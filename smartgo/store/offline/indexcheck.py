@@ -14,7 +14,11 @@ _PAGE: Final = 2000  # entries or slots that are read at once
 
 
 class IndexCheck:
-    """One check of all index files of a store."""
+    """
+    One check of all index files of a store.
+
+    @ivar astray: paths of files with entries that lead to no message with such a key.
+    """
 
     def __init__(
         self,
@@ -33,6 +37,7 @@ class IndexCheck:
         self._told = told
         self._check_cancelled = check_cancelled
         self._reader = RecordReader(store)
+        self.astray: set[str] = set()
         self._hashes: tuple[int, set[int]] = (-1, set())  # of the keys of the message at a physical offset
 
     def run(self) -> None:
@@ -80,6 +85,7 @@ class IndexCheck:
             self._result.index_entries += count
             self._told("index", self._result.index_entries, total)
         if wrong:
+            self.astray.add(path)
             self._result.find(REPAIR, path, f"{wrong} of {end - 1} entries point to no message with such a key")
         astray, used = self._read_slots(path, geometry, end)
         if astray:

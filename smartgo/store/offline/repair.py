@@ -4,7 +4,7 @@ Repairs a store directory: what is valid stays where it is, what is damaged is s
 The order, after the directory was locked:
 
  1. Log files that are short get their length, missing ones are made; they hold a blank or damage then.
- 2. Each damaged range is taken from another directory of the same log (a slave's, a backup) if that has valid records
+ 2. Each damaged record is taken from another directory of the same log (a slave's, a backup) if that has a valid one
     there. Else its bytes go to C{quarantine/}, and something that readers go over takes their place
     (L{smartgo.store.damagefill}); behind the last valid record there are zeros.
  3. Queues and index files that are wrong are moved to C{quarantine/}. A checkpoint that claims nothing is written, with
@@ -26,7 +26,7 @@ import msgspec
 from smartgo.env.interfaces import IClock, IFiles
 from smartgo.schema import regions
 from smartgo.schema.record import BLANK_SIZE, encode_blank
-from smartgo.schema.recordscan import Scan, Stop
+from smartgo.schema.recordscan import Scan, Stop, find_record
 from smartgo.store.checkpoint import CheckpointFiles, CheckpointSlot, IndexEntry, QueueEntry, QueueTable, Timestamps
 from smartgo.store.damagefill import fill
 from smartgo.store.filequeue import file_name
@@ -178,22 +178,34 @@ class StoreRepair:
                 reason=damage.reason,
                 stored_ms=damage.stored_ms,
             )
-            yield msgspec.structs.replace(piece, donated=self._read_donor(piece, file) is not None)
+            yield from self._divided(piece, file)
 
-    def _read_donor(self, piece: LogPiece, file: MappedFile) -> bytes | None:
-        """Return what the other directory has in place of a damaged range, C{None} if that is not valid either."""
+    def _divided(self, piece: LogPiece, file: MappedFile) -> Iterator[LogPiece]:
+        """Yield a damaged range in parts that the other directory has valid records for, and parts that it has not."""
+        data = self._read_donor(piece, file)
+        at, size = 0, piece.end - piece.begin
+        while at < size:
+            end = _valid_end(data, at, piece)
+            donated = end > at
+            if not donated:
+                found = find_record(data, at + 1, piece.begin)
+                end = size if found is None else found
+            yield msgspec.structs.replace(
+                piece,
+                begin=piece.begin + at,
+                end=piece.begin + end,
+                to_file_end=piece.to_file_end and end == size,
+                donated=donated,
+            )
+            at = end
+
+    def _read_donor(self, piece: LogPiece, file: MappedFile) -> bytes:
+        """Return what the other directory has in place of a damaged range; empty if it has nothing."""
         run = None if self._donor is None else self._donor.run_at(piece.begin)
         other = None if run is None else run.find(piece.begin)
         if other is None or other.base != file.base or other.size != file.size or piece.is_tail:
-            return None
-        data = self._files.read_at(other.path, piece.begin - other.base, piece.end - piece.begin)
-        scan = Scan(data, 0, piece.begin)
-        for _ in scan:
-            pass
-        if scan.stop is Stop.BLANK and piece.to_file_end:
-            blank = data[scan.end : scan.end + BLANK_SIZE]
-            return data if blank[:4] == encode_blank(len(data) - scan.end)[:4] else None
-        return data if scan.end == len(data) == piece.end - piece.begin else None
+            return b""
+        return self._files.read_at(other.path, piece.begin - other.base, piece.end - piece.begin)
 
     def _plan_tables(self, plan: RepairPlan) -> None:
         for name in table_names(self._files, self._root):
@@ -319,11 +331,11 @@ class StoreRepair:
             return
         run = self._store.run_at(piece.begin)
         file = None if run is None else run.find(piece.begin)
-        data = self._read_donor(piece, file) if piece.donated and file is not None else None
-        if data is None:
-            data = fill(piece.begin, size, piece.to_file_end, piece.reason, max(piece.stored_ms, 1))
-        for at in range(0, len(data or b""), _COPY):
-            self._files.overwrite(piece.path, begin + at, (data or b"")[at : at + _COPY])
+        data = self._read_donor(piece, file) if piece.donated and file is not None else b""
+        if len(data) < size or _valid_end(data, 0, piece) < size:  # the other directory may be in use
+            data = fill(piece.begin, size, piece.to_file_end, piece.reason, max(piece.stored_ms, 1)) or b""
+        for at in range(0, len(data), _COPY):
+            self._files.overwrite(piece.path, begin + at, data[at : at + _COPY])
         self._sync(piece.path)
 
     def _forget_regions(self, plan: RepairPlan) -> None:
@@ -367,3 +379,19 @@ class StoreRepair:
             mapping.sync()
         finally:
             mapping.close()
+
+
+def _valid_end(data: bytes, at: int, piece: LogPiece) -> int:
+    """
+    Return where the valid records end that begin at a position in another directory's bytes of a damaged range.
+
+    A blank counts that fills the rest of the file.
+    """
+    scan = Scan(data, at, piece.begin)
+    for _ in scan:
+        pass
+    if scan.stop is Stop.BLANK and piece.to_file_end:
+        blank = data[scan.end : scan.end + BLANK_SIZE]
+        if blank[:4] == encode_blank(len(data) - scan.end)[:4]:
+            return len(data)
+    return scan.end

@@ -20,6 +20,7 @@ from smartgo.store.damagefill import is_fill
 from smartgo.store.offline.directory import OfflineStore
 from smartgo.store.offline.findings import DAMAGE, NOTE, REPAIR, StoreCheckResult, queue_name
 from smartgo.store.offline.indexcheck import IndexCheck
+from smartgo.store.offline.indexcoverage import IndexCoverage
 from smartgo.store.offline.logwalk import DamageKind, LogDamage, LogWalk
 from smartgo.store.offline.offsetsteps import OffsetSteps
 from smartgo.store.offline.tablecheck import check_checkpoints, check_tables
@@ -73,9 +74,12 @@ class StoreCheck:
         self._reader = RecordReader(store)
         summary.clean = store.clean
         self._begin()
-        self._log()
+        coverage = IndexCoverage(store)
+        self._log(coverage)
         self._queues()
-        IndexCheck(store, summary, self._told, self._check_cancelled).run()
+        entries = IndexCheck(store, summary, self._told, self._check_cancelled)
+        entries.run()
+        coverage.conclude(summary, entries.astray)
         check_checkpoints(store, summary, self._newest_ms)
         check_tables(store, summary)
         return summary
@@ -104,8 +108,8 @@ class StoreCheck:
 
     # -- the log -----------------------------------------------------------------------------------------------
 
-    def _log(self) -> None:
-        """Read every record, and compare it with its consume queue unit."""
+    def _log(self, coverage: IndexCoverage) -> None:
+        """Read every record, and compare it with its consume queue unit and its index entries."""
         store, summary = self._store, self.summary
         summary.begin = summary.end = store.begin
         total = self._written_end() - store.begin
@@ -122,6 +126,7 @@ class StoreCheck:
             if not summary.records & 0xFFF:
                 self._told("log", walk.position - store.begin, max(total, walk.position - store.begin))
             replaced += is_fill(one)
+            coverage.look(one)
             self._newest_ms = max(self._newest_ms, one.stored_ms)
             for message in steps.take(one) if self._has_unit(one) else ():
                 self._look_up(message)

@@ -302,9 +302,31 @@ class RepairTests(RepairCase):
         self.assertEqual([piece.donated for piece in plan.pieces if piece.begin == self.offsets[3]], [True])
         store = self.opened(self.env, self.settings)
         served = sorted(one.physical_offset for queue in (0, 1) for one in self.read_all(store, "T", queue))
-        lost = {self.offsets[20], self.offsets[21]}  # one range, of which the other directory has not all
+        lost = {self.offsets[21]}  # of the one range the other directory has record 20
         self.assertEqual(served, [one for one in self.offsets if one not in lost])
         self.close(self.env, store)
+
+    def test_donor_of_some(self) -> None:
+        """Of neighbouring damaged records those that are valid elsewhere are taken from there; others are set apart."""
+        before = self.tree()
+        for path, data in before.items():
+            target = path.replace(ROOT, "/slave", 1)
+            self.files.make_directories(posixpath.dirname(target))
+            self.files.create(target, data)
+        for number in range(30, 40):
+            self.flip(self.offsets[number])
+        for number in (33, 34, 37):
+            path, at = self.log(self.offsets[number])
+            self.files.files["/slave" + path.removeprefix(ROOT)].data[at + 90] ^= 2
+        plan = self.repair(self.env, self.settings, "/slave")
+        places = [(self.offsets.index(piece.begin), piece.donated) for piece in plan.pieces]
+        self.assertEqual(places, [(30, True), (33, False), (35, True), (37, False), (38, True)])
+        store = self.opened(self.env, self.settings)
+        served = sorted(one.physical_offset for queue in (0, 1) for one in self.read_all(store, "T", queue))
+        lost = {self.offsets[number] for number in (33, 34, 37)}
+        self.assertEqual(served, [one for one in self.offsets if one not in lost])
+        self.close(self.env, store)
+        self.assertEqual(self.check(self.env, self.settings), [])
 
     def test_known_regions(self) -> None:
         """A region of the list is repaired too, and taken off the list."""
