@@ -32,10 +32,9 @@ from smartgo.cli.support.session import DRY_RUN, YES, ClusterOptions, ClusterSes
 from smartgo.cli.support.texts import examples, read_queues
 from smartgo.client.internal.copies import copy_to
 from smartgo.client.messages import ReceivedMessage
-from smartgo.errors import IllegalOperation, PeerRefused
+from smartgo.client.timedrefusals import late_recall_ms
+from smartgo.errors import PeerRefused
 from smartgo.schema.annotate import hex_lines
-from smartgo.schema.codes import ResponseCode
-from smartgo.schema.recallhandle import RecallHandle
 
 GROUP: Final = "smartgo-cli"
 _PORTION: Final = 1 << 20  # bytes that are written to a file at once
@@ -318,8 +317,8 @@ def recall_message(cluster: ClusterOptions, handle: str, output: str) -> None:
         try:
             message_id = await producer.recall(handle)
         except PeerRefused as error:
-            due_ms = _due_ms(handle)
-            if error.code != ResponseCode.ILLEGAL_OPERATION or not 0 < due_ms <= session.env.clock.wall_ms():
+            due_ms = late_recall_ms(error, handle, session.env.clock.wall_ms())
+            if due_ms is None:
                 raise
             raise CommandError(f"it is too late to recall it: it was due at {moment(due_ms)}") from None
         if output != TEXT:
@@ -328,14 +327,6 @@ def recall_message(cluster: ClusterOptions, handle: str, output: str) -> None:
             click.echo(f"recalled {message_id}: it will not be delivered, unless it has been already")
 
     cluster.do(work)
-
-
-def _due_ms(handle: str) -> int:
-    """Return the delivery time in a recall handle, in ms; 0 where it has none."""
-    try:
-        return int(RecallHandle.parse(handle).due_ms)
-    except (IllegalOperation, ValueError):
-        return 0
 
 
 @msg.command(

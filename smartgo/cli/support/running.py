@@ -25,6 +25,7 @@ from zope.interface import provider
 
 from smartgo.cli.support.output import printable, span
 from smartgo.client.internal import outages
+from smartgo.client.timedrefusals import longest_delay_ms
 from smartgo.env.interfaces import IEnvironment
 from smartgo.env.real import RealEnvironment
 from smartgo.errors import (
@@ -70,7 +71,6 @@ _BY_CODE: Final[Mapping[int, int]] = {
 """Exit status by response code; L{FAILED} for other codes."""
 
 _NO_ROUTE: Final = re.compile(r"No topic route info in name server for the topic: (\S+)")  # of a registry
-_TOO_FAR: Final = re.compile(r"timer message illegal, the delay time should not be bigger than the max delay (\d+)ms")
 _PLAIN: Final = outages.__name__  # what it says is for the user of a command
 
 Work = Callable[[IEnvironment], Coroutine[Deferred[Any], Any, None]]
@@ -104,9 +104,9 @@ def command_error(error: SmartgoError) -> CommandError:
         unknown = _NO_ROUTE.match(words)
         if unknown is not None:
             return CommandError(f"there is no topic {unknown[1]}", status)
-        far = _TOO_FAR.search(words)
-        if far is not None:
-            most = span(int(far[1]) / 1000)
+        longest_ms = longest_delay_ms(words)
+        if longest_ms is not None:
+            most = span(longest_ms / 1000)
             words = f"the broker takes delivery times up to {most} ahead (timerMaxDelaySec); this one is later: {words}"
         return CommandError(f"{words} (response code {error.code})", status)
     if isinstance(error, NoSuchMessage):

@@ -123,7 +123,7 @@ def all_resources(parts: ResourceParts) -> list[object]:
         SearchApi(view, jobs, inflater),
         FoundApi(view, jobs, inflater),
         ExplainApi(view, plans),
-        SendApi(outbox),
+        SendApi(env.clock, outbox),
         DeadApi(view, inflater),
         ResendApi(view, outbox, jobs, inflater),
         offsets,

@@ -1,9 +1,10 @@
-"""Resources that send messages."""
+"""Resources that send messages, and recall those that wait for their time."""
 
 from __future__ import annotations
 
 import base64
 import binascii
+from datetime import UTC, datetime
 from typing import Annotated, ClassVar, Final
 
 import msgspec
@@ -15,6 +16,9 @@ from smartgo.client.internal.copies import is_own
 from smartgo.client.internal.route import WRITE
 from smartgo.client.messages import Message, SendResult
 from smartgo.client.producer import Producer
+from smartgo.client.timedrefusals import late_recall_ms, limit_in_words
+from smartgo.env.interfaces import IClock
+from smartgo.errors import IllegalOperation, PeerRefused
 from smartgo.ops.problems import Problem
 from smartgo.ops.reading.content import QueueId
 from smartgo.ops.reading.view import ClusterView
@@ -22,6 +26,7 @@ from smartgo.ops.resources.names import BrokerName, TopicName
 from smartgo.ops.security.principals import Principal
 from smartgo.ops.web.routes import ADMIN, PUBLISH, PUBLISH_LIMIT, RouteCall, route
 from smartgo.schema.bodies import MessageQueue
+from smartgo.schema.recallhandle import RecallHandle
 
 GROUP: Final = "smartgo-ops"
 """The producer group of what is sent over the API."""
@@ -44,6 +49,12 @@ class QueueChoice(msgspec.Struct, rename="camel", forbid_unknown_fields=True):
 SendOrderText = Annotated[str | None, Meta(description="The body as text; it is sent as UTF-8.")]
 SendOrderBase64 = Annotated[str | None, Meta(description="The body's bytes.")]
 SendOrderDelayLevel = Annotated[int, Meta(ge=0, le=64, description="Deliver later: 1 is 1 s, 2 is 5 s, …; 0 at once.")]
+SendOrderDelayMs = Annotated[
+    int, Meta(ge=0, le=(1 << 53), description="Deliver so many milliseconds after the broker stored it; 0 at once.")
+]
+SendOrderDeliverAtMs = Annotated[
+    int, Meta(ge=0, le=(1 << 53), description="Deliver at this time, wall clock in ms; a time that is past: at once.")
+]
 SendOrderFlag = Annotated[
     int, Meta(ge=-(1 << 31), le=(1 << 31) - 1, description="A number for the application's own use.")
 ]
@@ -52,6 +63,9 @@ SendOrderFlag = Annotated[
 class SendOrder(msgspec.Struct, rename="camel", forbid_unknown_fields=True, kw_only=True):
     """
     A message to send; its body is either C{text} or C{base64}.
+
+    At most one of C{delay_level}, C{delay_ms} and C{deliver_at_ms} may be given. Brokers take times up to 40 days
+    ahead, unless their C{timerMaxDelaySec} says otherwise.
 
     @ivar queue: the queue; null for any.
     """
@@ -63,6 +77,8 @@ class SendOrder(msgspec.Struct, rename="camel", forbid_unknown_fields=True, kw_o
     keys: Keys = []
     properties: Properties = {}
     delay_level: SendOrderDelayLevel = 0
+    delay_ms: SendOrderDelayMs = 0
+    deliver_at_ms: SendOrderDeliverAtMs = 0
     flag: SendOrderFlag = 0
     queue: QueueChoice | None = None
 
@@ -75,6 +91,9 @@ class SentMessage(msgspec.Struct, rename="camel"):
         not as durably as configured; C{DRY_RUN}: it was not sent.
     @ivar topic: where it was sent to.
     @ivar message_id: its unique id; null if it was not sent, like the members below.
+    @ivar queue_offset: null for a message that waits for its time: it gets its place when it is delivered.
+    @ivar recall_handle: of a message that waits for its time: what C{POST /recall} takes; null for others.
+    @ivar due_ms: when it is delivered, wall clock; null for others.
     """
 
     schema_name: ClassVar = "Sent"
@@ -86,6 +105,8 @@ class SentMessage(msgspec.Struct, rename="camel"):
     broker: str | None = None
     queue_id: int | None = None
     queue_offset: int | None = None
+    recall_handle: str | None = None
+    due_ms: int | None = None
 
 
 class Outbox:
@@ -106,13 +127,40 @@ class Outbox:
         """
         message.check()
         await self.check(message.topic, queue)
+        producer = self._producer_started()
+        try:
+            if queue is None:
+                return _sent(await producer.send(message))
+            place = MessageQueue(message.topic, queue.broker, queue.queue_id)
+            return _sent(await producer.send_to(message, place))
+        except PeerRefused as error:
+            words = limit_in_words(error)
+            if words is None:
+                raise
+            raise Problem(400, words, "too-far-ahead") from None
+
+    async def recall_message(self, handle: str, now_ms: int) -> str:
+        """
+        Recall a message that waits for its time; return its unique id.
+
+        @param now_ms: the wall clock.
+        @raise Problem: 409, it is too late.
+        @raise IllegalOperation: it is no handle. @raise CallFailed: the broker declined, or did not answer.
+        """
+        try:
+            return await self._producer_started().recall(handle)
+        except PeerRefused as error:
+            due_ms = late_recall_ms(error, handle, now_ms)
+            if due_ms is None:
+                raise
+            text = datetime.fromtimestamp(due_ms / 1000, UTC).isoformat(timespec="milliseconds")
+            raise Problem(409, f"it is too late to recall it: it was due at {text}", "too-late") from None
+
+    def _producer_started(self) -> Producer:
         if not self._started:
             self._started = True
             self._producer.start()  # its heartbeat need not be waited for
-        if queue is None:
-            return _sent(await self._producer.send(message))
-        place = MessageQueue(message.topic, queue.broker, queue.queue_id)
-        return _sent(await self._producer.send_to(message, place))
+        return self._producer
 
     async def check_open(self, topic: str, principal: Principal) -> None:
         """
@@ -169,14 +217,37 @@ def _sent(result: SendResult) -> SentMessage:
         result.offset_id,
         result.queue.broker_name,
         result.queue.queue_id,
-        result.queue_offset,
+        None if result.recall_handle is not None else result.queue_offset,
+        result.recall_handle,
+        None if result.recall_handle is None else _due_ms(result.recall_handle),
     )
 
 
-class SendApi:
-    """Test sends."""
+def _due_ms(handle: str) -> int | None:
+    """Return the delivery time in a recall handle, in ms; C{None} where it cannot be read."""
+    try:
+        return int(RecallHandle.parse(handle).due_ms)
+    except (IllegalOperation, ValueError):
+        return None
 
-    def __init__(self, outbox: Outbox) -> None:
+
+class RecallOrder(msgspec.Struct, rename="camel", forbid_unknown_fields=True):
+    """A message to recall, by the C{recallHandle} that its send was answered with."""
+
+    handle: Annotated[str, Meta(min_length=1, max_length=4096)]
+
+
+class RecalledMessage(msgspec.Struct, rename="camel"):
+    """A recalled message, by its unique id."""
+
+    message_id: str
+
+
+class SendApi:
+    """Test sends, and recalls of timed messages."""
+
+    def __init__(self, clock: IClock, outbox: Outbox) -> None:
+        self._clock = clock
         self._outbox = outbox
 
     @route(
@@ -197,12 +268,16 @@ class SendApi:
         order = call.body
         body = body_of(order.text, order.base64)
         check_own(order.properties)
+        if bool(order.delay_level) + bool(order.delay_ms) + bool(order.deliver_at_ms) > 1:
+            raise Problem(400, "give one of delayLevel, delayMs and deliverAtMs", "invalid-value")
         message = Message(
             topic=order.topic,
             body=body,
             tag=order.tag,
             keys=order.keys,
             delay_level=order.delay_level,
+            delay=order.delay_ms / 1000,
+            deliver_at=_moment(order.deliver_at_ms),
             flag=order.flag,
             properties=order.properties,
         )
@@ -210,3 +285,28 @@ class SendApi:
         sent = await self._outbox.send(message, order.queue)
         call.noted["sent"] = sent.offset_id
         return sent
+
+    @route(
+        "POST",
+        "/recall",
+        scope=PUBLISH,
+        body=RecallOrder,
+        answer=RecalledMessage,
+        refuses={409: "It is no handle, or it is too late: the message was due."},
+    )
+    async def recall_message(self, call: RouteCall[None, None, RecallOrder]) -> RecalledMessage:
+        """
+        Recall a message that waits for its delivery time: the broker drops it when it is due.
+
+        The answer does not tell whether the broker still has the message. One that is due within milliseconds may be
+        delivered all the same.
+        """
+        return RecalledMessage(await self._outbox.recall_message(call.body.handle, self._clock.wall_ms()))
+
+
+def _moment(ms: int) -> datetime | None:
+    """Return a time. @raise Problem: 400, no calendar has it."""
+    try:
+        return datetime.fromtimestamp(ms / 1000, UTC) if ms else None
+    except (ValueError, OverflowError, OSError):
+        raise Problem(400, "deliverAtMs is no time in milliseconds", "invalid-value") from None

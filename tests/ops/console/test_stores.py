@@ -90,3 +90,19 @@ class StorePageTests(ConsoleCase):
         page.get_by_text("40 d", exact=True).wait_for()
         page.locator("[data-test=due]").first.wait_for()
         self.assertEqual(page.get_by_text("none waits").count(), 0)
+
+    @in_browser(errors=(400,))
+    def test_recall(self, page: Page) -> None:
+        """A message is sent with a delay, says when it is due, and is recalled; a time too far ahead is refused."""
+        self.do(self.make_topic, "Orders")
+        self.go(page, "send?topic=Orders")
+        page.get_by_label("Deliver", exact=True).select_option("after")
+        page.get_by_label("Delay", exact=True).fill("41")
+        page.get_by_label("Unit").select_option("d")
+        page.get_by_role("button", name="Send", exact=True).click()
+        page.get_by_text("the broker takes delivery times up to 40 days ahead").wait_for()
+        page.get_by_label("Unit").select_option("h")
+        page.get_by_role("button", name="Send", exact=True).click()
+        page.locator("[data-test=due]").wait_for()
+        page.locator(".sent").get_by_role("button", name="Recall").click()
+        page.locator(".sent .badge", has_text="recalled").wait_for()

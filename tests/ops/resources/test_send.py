@@ -52,6 +52,41 @@ class SendTests(MessageCase):
         self.cluster.pump(2.0)
         self.assertEqual(self.get("/messages?topic=Orders&key=late")["total"], 1)
 
+    def test_timed(self) -> None:
+        """A message may have a delivery time or a delay; it is delivered then, and has no place before."""
+        now_ms = self.cluster.env.clock.wall_ms()
+        for order, due_ms in (({"delayMs": 60_000}, None), ({"deliverAtMs": now_ms + 60_000}, now_ms + 60_000)):
+            status, sent = self.send_over(text="later", keys=["timed"], **order)
+            self.assertEqual((status, sent["queueOffset"], bool(sent["recallHandle"])), (200, None, True), sent)
+            self.assertEqual(sent["dueMs"], due_ms or sent["dueMs"])
+            self.assertTrue(now_ms < sent["dueMs"] <= self.cluster.env.clock.wall_ms() + 60_000)
+        self.assertEqual(self.get("/messages?topic=Orders&key=timed")["total"], 0)
+        self.cluster.pump(61.0, 1.0)
+        self.assertEqual(self.get("/messages?topic=Orders&key=timed")["total"], 2)
+        status, sent = self.send_over(text="now")
+        self.assertEqual((sent["recallHandle"], sent["dueMs"], sent["queueOffset"] is None), (None, None, False))
+
+    def test_recall(self) -> None:
+        """A message that waits can be recalled by its handle; one that was due cannot, which is said in words."""
+        handles = [self.send_over(text="later", keys=["timed"], delayMs=60_000)[1]["recallHandle"] for _ in range(2)]
+        status, recalled = self.order("POST", "/recall", {"handle": handles[0]})
+        self.assertEqual((status, bool(recalled["messageId"])), (200, True))
+        self.cluster.pump(62.0, 1.0)
+        self.assertEqual(self.get("/messages?topic=Orders&key=timed")["total"], 1)
+        status, problem = self.order("POST", "/recall", {"handle": handles[1]})
+        self.assertEqual((status, problem["code"]), (409, "too-late"))
+        self.assertIn("it is too late to recall it: it was due at 20", problem["detail"])
+        self.assertEqual(self.order("POST", "/recall", {"handle": "nonsense"})[0], 409)
+
+    def test_too_far(self) -> None:
+        """A time that is too far ahead is refused with the limit in words, and two times at once are."""
+        for order in ({"delayMs": 41 * 86_400_000}, {"deliverAtMs": 4_000_000_000_000}):
+            status, problem = self.send_over(text="later", **order)
+            self.assertEqual((status, problem["code"]), (400, "too-far-ahead"), problem)
+            self.assertIn("up to 40 days ahead", problem["detail"])
+        self.assertEqual(self.send_over(text="a", delayMs=1, delayLevel=1)[1]["code"], "invalid-value")
+        self.assertEqual(self.send_over(text="a", deliverAtMs=1 << 53)[1]["code"], "invalid-value")
+
     def test_limits(self) -> None:
         """A body of 4 MiB is taken, one byte more is not; nor is a request that is longer than any such message."""
         one = self.sent(text="x" * BODY_LIMIT)
