@@ -25,13 +25,15 @@ from enum import Enum
 from typing import Final, NamedTuple
 
 import msgspec
-from twisted.internet.defer import Deferred
+from twisted.internet.defer import CancelledError, Deferred
+from twisted.internet.task import deferLater
 from twisted.logger import Logger
 
 from smartgo.env.interfaces import IEnvironment
 from smartgo.errors import RequestRefused, StoreError
 from smartgo.schema import regions
 from smartgo.store.backgroundtask import BackgroundTask
+from smartgo.store.backuppruning import ABOUT, COPY, NO_WISHES, BackupAbout, BackupOptions, prune
 from smartgo.store.checkpointer import Checkpointer
 from smartgo.store.commitlog import CommitLog
 from smartgo.store.flush import Flusher
@@ -40,13 +42,9 @@ from smartgo.store.interfaces import PutStatus
 LANE: Final = "backup"
 DIRECTORY: Final = "backups"
 """Beside the directory of the store: where backups lie, each in a directory of its name."""
-ABOUT: Final = "smartgo.backup.json"
-"""The file in a backup that describes it, written last: without it the backup is not complete."""
 
 _NAME: Final = re.compile("[A-Za-z0-9][A-Za-z0-9._-]{0,99}")
 _TRIES: Final = 1000
-_COPY: Final = 4 << 20  # bytes that are copied at once
-_SLICE: Final = 64 << 20  # bytes after which the lane is left for a moment
 _CHECKPOINTS: Final = ("smartgo.checkpoint", "smartgo.queues", "checkpoint")
 
 
@@ -64,19 +62,25 @@ class BackupStatus(msgspec.Struct, kw_only=True):
 
     @ivar begun_ms: wall clock; C{ended_ms} 0 while it runs.
     @ivar files: so far; C{linked}: of them are hard links; C{copied}: bytes that were copied.
+    @ivar size: bytes of all that is to be copied, 0 until that is known; C{done}: of them are.
     @ivar end: physical offset up to which the log is in the backup.
+    @ivar removed: names of older backups that were removed after it was complete.
     @ivar error: why it failed.
     """
 
     name: str
     directory: str
+    options: BackupOptions = NO_WISHES
     state: BackupState = BackupState.RUNNING
     begun_ms: int = 0
     ended_ms: int = 0
     files: int = 0
     linked: int = 0
     copied: int = 0
+    size: int = 0
+    done: int = 0
     end: int = 0
+    removed: list[str] = []
     error: str = ""
 
 
@@ -101,11 +105,21 @@ class BackupSource(NamedTuple):
 
 
 class _Copy(NamedTuple):
-    """One range of a file to be copied."""
+    """
+    One range of a file to be copied.
+
+    @ivar begin: of the range of a log file; -1: all of a queue's file.
+    """
 
     source: str
     target: str
     end: int
+    begin: int = 0
+
+    @property
+    def size(self) -> int:
+        """Bytes."""
+        return self.end - max(0, self.begin)
 
 
 class StoreBackup:
@@ -137,13 +151,15 @@ class StoreBackup:
         self._free_minimum = free_minimum
         self._task = BackgroundTask("the backup")
         self._stopped = False
+        self._pause: Deferred[None] | None = None  # that keeps to the rate
         self.status: BackupStatus | None = None
 
-    def begin(self, name: str) -> BackupStatus:
+    def begin(self, name: str, options: BackupOptions = NO_WISHES) -> BackupStatus:
         """
         Begin a backup.
 
         @param name: of its directory, below L{DIRECTORY} beside the store's.
+        @param options: its rate, and which older ones stay when it is complete.
         @raise RequestRefused: the name is none, or taken, or a backup is running.
         """
         if _NAME.fullmatch(name) is None:
@@ -155,7 +171,8 @@ class StoreBackup:
         directory = posixpath.join(posixpath.dirname(self._files.real(self._root)), DIRECTORY, name)
         if self._files.exists(directory):
             raise RequestRefused(f"there is a backup {name}")
-        status = self.status = BackupStatus(name=name, directory=directory, begun_ms=self._env.clock.wall_ms())
+        begun_ms = self._env.clock.wall_ms()
+        status = self.status = BackupStatus(name=name, directory=directory, options=options, begun_ms=begun_ms)
         self._log.info("backup {name} begins, to {directory}", name=name, directory=directory)
         self._task.follow(Deferred.fromCoroutine(self._run(status)), lambda _: None)
         return status
@@ -163,6 +180,8 @@ class StoreBackup:
     async def stop(self) -> None:
         """End a running backup, which fails; return when nothing of it runs any more."""
         self._stopped = True
+        if self._pause is not None:
+            self._pause.cancel()
         await self._task.idle()
 
     async def _run(self, status: BackupStatus) -> None:
@@ -170,9 +189,9 @@ class StoreBackup:
             await self._steps(status)
             status.state = BackupState.DONE
             self._log.info("backup {name} is complete: {files} files", name=status.name, files=status.files)
-        except (OSError, StoreError) as error:
+        except (OSError, StoreError, CancelledError) as error:
             status.state = BackupState.FAILED
-            status.error = str(error)
+            status.error = str(error) or "the store is being closed"
             self._log.error("backup {name} failed: {error}", name=status.name, error=str(error))
         finally:
             status.ended_ms = self._env.clock.wall_ms()
@@ -190,11 +209,17 @@ class StoreBackup:
         status.end = taken.flushed
         copies: list[_Copy] = await run(LANE, self._take_log, status, taken)
         copies += await run(LANE, self._list_queues, status)
+        status.size = sum(copy.size for copy in copies)
         while copies:
             if self._stopped:
                 raise StoreError("the store is being closed")
+            before = status.copied
             copies = await run(LANE, self._copy_some, status, copies)
+            if status.options.rate and copies:
+                self._pause = deferLater(self._env.clock, (status.copied - before) / status.options.rate)
+                await self._pause
         await run(LANE, self._finish, status)
+        status.removed = await run(LANE, self._prune, status)
 
     # -- in the lane -------------------------------------------------------------------------------------------
 
@@ -249,7 +274,9 @@ class StoreBackup:
             try:
                 if base + size > taken.flushed or not self._link(path, target):
                     self._files.create_sparse(target, size)
-                    copies.append(_Copy(path, target, min(size, taken.flushed - base)))
+                    end = min(size, taken.flushed - base)
+                    piece = status.options.portion
+                    copies += [_Copy(path, target, min(at + piece, end), at) for at in range(0, end, piece)]
             except FileNotFoundError:
                 if status.linked or copies:
                     raise
@@ -280,11 +307,15 @@ class StoreBackup:
                 below = posixpath.join("consumequeue", topic, queue)
                 for name in self._files.list(posixpath.join(self._root, below)):
                     source = posixpath.join(self._root, below, name)
-                    copies.append(_Copy(source, posixpath.join(status.directory, below, name), -1))
+                    try:
+                        size = self._files.size(source)
+                    except FileNotFoundError:
+                        continue
+                    copies.append(_Copy(source, posixpath.join(status.directory, below, name), size, -1))
         return copies
 
     def _check_room(self, copies: Sequence[_Copy], status: BackupStatus) -> None:
-        wanted = sum(copy.end for copy in copies)
+        wanted = sum(copy.size for copy in copies)
         free = self._files.usage(status.directory)[1]
         if free - wanted < self._free_minimum:
             raise StoreError(
@@ -296,14 +327,15 @@ class StoreBackup:
         """Copy for a while; return what is left."""
         done = 0
         for number, copy in enumerate(copies):
-            if done >= _SLICE or self._stopped:
+            if done >= status.options.portion or self._stopped:
                 return copies[number:]
-            done += 4096 + (self._copy_queue(copy, status) if copy.end < 0 else self._copy_log(copy))
+            done += 4096 + (self._copy_queue(copy, status) if copy.begin < 0 else self._copy_log(copy))
+            status.done += copy.size
         return []
 
     def _copy_log(self, copy: _Copy) -> int:
         """Copy the flushed part of a log file into one that has its length."""
-        return self._copy_range(copy, 0, copy.end)
+        return self._copy_range(copy, copy.begin, copy.end)
 
     def _copy_queue(self, copy: _Copy, status: BackupStatus) -> int:
         """Copy a queue's file, only what is no hole of it."""
@@ -322,7 +354,7 @@ class StoreBackup:
 
     def _copy_range(self, copy: _Copy, begin: int, end: int) -> int:
         at = begin
-        while at < end and (data := self._files.read_at(copy.source, at, min(_COPY, end - at))):
+        while at < end and (data := self._files.read_at(copy.source, at, min(COPY, end - at))):
             if any(data):
                 self._files.overwrite(copy.target, at, data)
             at += len(data)
@@ -348,6 +380,18 @@ class StoreBackup:
             for queue in self._files.list(posixpath.join(top, topic)):
                 self._files.sync_directory(posixpath.join(top, topic, queue))
             self._files.sync_directory(posixpath.join(top, topic))
-        about = {"name": status.name, "store": self._root, "begun_ms": status.begun_ms, "end": status.end}
+        about = BackupAbout(status.name, self._root, status.begun_ms, status.end)
         self._files.create(posixpath.join(directory, ABOUT), msgspec.json.encode(about))
         self._files.sync_directory(posixpath.dirname(directory))
+
+    def _prune(self, status: BackupStatus) -> list[str]:
+        """Remove older backups; one that cannot be removed spoils nothing."""
+        directory = posixpath.dirname(status.directory)
+        try:
+            removed = prune(self._files, directory, self._root, status.options, self._env.clock.wall_ms())
+        except OSError as error:
+            self._log.warn("old backups could not be removed: {error}", error=str(error))
+            return []
+        for name in removed:
+            self._log.info("the old backup {name} was removed", name=name)
+        return removed

@@ -7,7 +7,8 @@ import posixpath
 
 from smartgo.errors import RequestRefused
 from smartgo.schema.index import Geometry
-from smartgo.store.backup import ABOUT, LANE, BackupState
+from smartgo.store.backup import LANE, BackupState
+from smartgo.store.backuppruning import ABOUT, BackupOptions
 from smartgo.store.offline.storecheck import StoreCheck
 from smartgo.store.opening import open_store
 from smartgo.store.openstore import OpenStore
@@ -65,6 +66,48 @@ class BackupTests(StoreTestCase):
         store = self.restored()
         self.assertEqual(self.all_bodies(store), self.sent)
         self.assertEqual([store.bounds("T", queue) for queue in range(3)], [(0, 40)] * 3)
+
+    def test_rate(self) -> None:
+        """With a rate it copies no faster than that, tells its progress, and is as complete as any."""
+        status = self.store.backup.begin("one", BackupOptions(rate=100))
+        seen = []
+        for _ in range(100_000):
+            if status.state is not BackupState.RUNNING:
+                break
+            self.env.clock.advance(1.0)
+            seen.append(status.done)
+        self.assertEqual((status.state, status.done), (BackupState.DONE, status.size))
+        self.assertEqual(seen, sorted(seen))
+        self.assertEqual(self.all_bodies(self.restored()), self.sent)
+
+    def test_stopped_in_a_pause(self) -> None:
+        """One that is stopped while it keeps to its rate fails with a sentence, and nothing waits."""
+        status = self.store.backup.begin("one", BackupOptions(rate=1))
+        self.env.clock.advance(0.5)
+        self.successResultOf(self.store.close())
+        self.assertNotEqual(status.state, BackupState.RUNNING)
+        self.assertEqual(self.env.clock.getDelayedCalls(), [])
+
+    def test_prune(self) -> None:
+        """Complete backups of this store that are not wanted any more go, once the next one is complete."""
+        files = self.env.files
+        for name in ("one", "two", "three"):
+            self.store.backup.begin(name)
+            self.wait()
+            self.env.clock.advance(3600.0)
+        files.make_directories("/backups/broken")
+        files.create("/backups/broken/x", b"")
+        files.make_directories("/backups/other")
+        files.create(f"/backups/other/{ABOUT}", b'{"name": "other", "store": "/elsewhere", "begun_ms": 0, "end": 0}')
+        status = self.store.backup.begin("four", BackupOptions(keep=2))
+        self.wait()
+        self.assertEqual(status.removed, ["one", "two"])
+        self.assertEqual(files.list("/backups"), ["broken", "four", "other", "three"])
+        self.assertEqual(files.list("/backups/one"), [])
+        status = self.store.backup.begin("five", BackupOptions(keep_seconds=3000.0))
+        self.wait()
+        self.assertEqual(status.removed, ["three"])
+        self.assertEqual(self.all_bodies(self.restored("five")), self.sent)
 
     def test_while_sending(self) -> None:
         """While messages are sent at every step of a backup, it has those from before, in order, and a whole store."""

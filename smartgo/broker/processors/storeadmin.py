@@ -19,6 +19,7 @@ from smartgo.schema.bodies import BackupReport
 from smartgo.schema.codes import RequestCode
 from smartgo.schema.command import Command
 from smartgo.schema.headers.admin import BackupStoreRequest, ScrubStoreRequest
+from smartgo.store.backuppruning import BackupOptions
 
 
 @implementer(IRequestProcessor)
@@ -60,11 +61,13 @@ class StoreAdmin(Processor):
         return request.answer(body=state_of(self._broker).encode())
 
     def _backup(self, peer: IPeer, request: Command) -> Answer:
-        name = request.read(BackupStoreRequest).name
+        header = request.read(BackupStoreRequest)
+        name = header.name
         backup = self._store.backup
         if name:
             self._log.info("{peer} asked for backup {name}", peer=peer.address, name=name[:100])
-            backup.begin(name)
+            wishes = max(0, header.rate), max(0, header.keep), max(0, header.keep_seconds)
+            backup.begin(name, BackupOptions(*wishes))
         status = backup.status
         if status is None:
             return request.answer(body=BackupReport().encode())
@@ -78,6 +81,9 @@ class StoreAdmin(Processor):
             linked=status.linked,
             copied=status.copied,
             end=status.end,
+            size=status.size,
+            done=status.done,
+            removed=status.removed,
             error=status.error,
         )
         return request.answer(body=report.encode())

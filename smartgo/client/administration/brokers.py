@@ -194,15 +194,20 @@ class Brokers:
         return body_of(RetentionReport, answer)
 
     @deferred
-    async def backup(self, broker: str, name: str = "") -> BackupReport:
+    async def backup(
+        self, broker: str, name: str = "", rate: int = 0, keep: int = 0, keep_seconds: int = 0
+    ) -> BackupReport:
         """
         Begin a backup of a broker's store, and return how it goes; it goes on after this.
 
         @param name: of the directory that it gets beside the store's; empty: tell how the last backup goes.
+        @param rate: bytes per second that it copies at most; 0 for no limit.
+        @param keep: how many of the newest backups stay when it is complete, itself included; 0: all.
+        @param keep_seconds: backups that are younger stay, too; 0: only those that C{keep} names.
         @raise PeerRefused: through the Deferred: the name is none or taken, a backup is running, or it is a broker of
             RocketMQ, which makes none (3).
         """
-        header = BackupStoreRequest(name=name)
+        header = BackupStoreRequest(name=name, rate=rate, keep=keep, keep_seconds=keep_seconds)
         answer = await self._asking.broker(await self._address(broker), RequestCode.BACKUP_STORE, header)
         return body_of(BackupReport, answer)
 

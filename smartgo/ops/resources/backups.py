@@ -19,9 +19,19 @@ _REFUSES: Final = {404: "There is no such broker."}
 
 
 class BackupOrder(msgspec.Struct, rename="camel", forbid_unknown_fields=True):
-    """A backup to be made: C{name} is that of the directory that it gets beside the store's."""
+    """
+    A backup to be made.
+
+    @ivar name: of the directory that it gets beside the store's.
+    @ivar rate_bytes: bytes per second that it copies at most; 0 for no limit.
+    @ivar keep: how many of the newest complete backups stay when it is complete, itself included; 0: all.
+    @ivar keep_seconds: backups that are younger stay, too; 0: only those that C{keep} names.
+    """
 
     name: BackupName
+    rate_bytes: Annotated[int, msgspec.Meta(ge=0, le=1 << 53)] = 0
+    keep: Annotated[int, msgspec.Meta(ge=0, le=10_000)] = 0
+    keep_seconds: Annotated[int, msgspec.Meta(ge=0, le=1 << 40)] = 0
 
 
 class BackupView(msgspec.Struct, rename="camel"):
@@ -33,7 +43,9 @@ class BackupView(msgspec.Struct, rename="camel"):
     @ivar begun: in milliseconds since the epoch; C{ended} 0 while it runs.
     @ivar files: so far; C{linked}: of them are hard links.
     @ivar copied: bytes that were copied.
+    @ivar size: bytes of all that is to be copied, 0 until that is known; C{done}: of them are.
     @ivar end: physical offset up to which the log is in the backup.
+    @ivar removed: names of older backups that were removed after it was complete.
     @ivar error: the reason of a failure.
     """
 
@@ -47,6 +59,9 @@ class BackupView(msgspec.Struct, rename="camel"):
     copied: int
     end: int
     error: str
+    size: int
+    done: int
+    removed: list[str]
 
 
 class BackupsApi:
@@ -73,7 +88,11 @@ class BackupsApi:
         """
         place = await self._view.process(call.path.name, call.query.id)
         try:
-            return _view(await self._view.admin.brokers.backup(place.address, call.body.name))
+            order = call.body
+            brokers = self._view.admin.brokers
+            return _view(
+                await brokers.backup(place.address, order.name, order.rate_bytes, order.keep, order.keep_seconds)
+            )
         except CallFailed as error:
             raise named(f"broker {place.name}", error) from None
 

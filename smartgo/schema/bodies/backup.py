@@ -15,6 +15,8 @@ class BackupReport(Body):
     @ivar begun: wall clock in milliseconds since the epoch; C{ended} 0 while it runs.
     @ivar files: so far; C{linked}: of them are hard links; C{copied}: bytes that were copied.
     @ivar end: physical offset up to which the log is in the backup.
+    @ivar size: bytes of all that is to be copied, 0 until that is known; C{done}: of them are.
+    @ivar removed: names of older backups that were removed after it was complete.
     @ivar error: why it failed.
     """
 
@@ -27,4 +29,7 @@ class BackupReport(Body):
     linked: Int64 = always(0)
     copied: Int64 = always(0)
     end: Int64 = always(0)
+    size: Int64 = always(0)
+    done: Int64 = always(0)
+    removed: list[str] = always([])
     error: str = always("")

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from msgspec import field
 
-from smartgo.schema.headerfields import Header
+from smartgo.schema.headerfields import Header, Int32, Int64
 
 
 class BrokerConfigResponse(Header, gc=False):
@@ -39,9 +39,15 @@ class BackupStoreRequest(Header, gc=False):
     30003: begin a backup of the store.
 
     @ivar name: of the backup; empty to be told of the last one.
+    @ivar rate: bytes per second that it copies at most; 0 for no limit.
+    @ivar keep: how many of the newest backups stay when it is complete, itself included; 0: all.
+    @ivar keep_seconds: backups that are younger stay, too; 0: only those that C{keep} names.
     """
 
     name: str = ""
+    rate: Int64 = 0
+    keep: Int32 = 0
+    keep_seconds: Int64 = 0
 
 
 class ScrubStoreRequest(Header, gc=False):

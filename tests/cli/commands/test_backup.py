@@ -19,3 +19,13 @@ class BackupTests(ClusterCase):
         self.assertIn("done", self.out("cluster", "backup", "broker-a", "--show"))
         self.assertIn("there is a backup", self.refused("cluster", "backup", "broker-a", "before-upgrade", status=1))
         self.assertEqual(self.json("store", "verify", found["directory"])["damaged"], False)
+
+    def test_options(self) -> None:
+        """Rate and the number of backups to keep are taken, and what was removed is said."""
+        self.cluster.send("Orders", b"body")
+        self.out("cluster", "backup", "broker-a", "first", "--rate", "50M")
+        self.cluster.pump(10.0)
+        found = self.json("cluster", "backup", "broker-a", "second", "--keep", "1")
+        self.assertEqual((found["removed"], found["done"]), (["first"], found["size"]))
+        self.invoke("cluster", "backup", "broker-a", "third", "--rate", "fast", status=2)
+        self.invoke("cluster", "backup", "broker-a", "third", "--keep-age", "fast", status=2)

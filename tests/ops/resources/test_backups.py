@@ -18,3 +18,12 @@ class BackupTests(ClusterCase):
         self.assertEqual(self.order("POST", "/brokers/broker-a/backup", {"name": "../x"})[0], 400)
         self.assertGreaterEqual(self.order("POST", "/brokers/broker-a/backup", {"name": "one"})[0], 400)
         self.assertEqual(self.order("GET", "/brokers/nobody/backup")[0], 404)
+
+    def test_keep(self) -> None:
+        """Older backups go if the order says so, and the answer names them."""
+        for name, keep in (("one", 0), ("two", 1)):
+            order = {"name": name, "rateBytes": 1 << 20, "keep": keep, "keepSeconds": 0}
+            self.assertEqual(self.order("POST", "/brokers/broker-a/backup", order)[0], 200)
+            self.front.cluster.pump(10.0)
+        found = self.get("/brokers/broker-a/backup")
+        self.assertEqual((found["state"], found["removed"], found["done"]), ("done", ["one"], found["size"]))

@@ -4,7 +4,7 @@ import { get, may, path, post } from "../app/api.js";
 import { attempt, openDialog } from "../app/dialog.js";
 import { bytes, number } from "../app/format.js";
 import { t } from "../app/i18n.js";
-import { Badge, Button, Card, Empty, Facts, Field, Loaded, Time } from "../app/parts.js";
+import { Badge, Button, Card, Empty, Facts, Field, Loaded, Progress, Time } from "../app/parts.js";
 import { useResource } from "../app/resource.js";
 
 const TONES = { running: "info", done: "good", failed: "bad" };
@@ -29,7 +29,9 @@ export function Backups({ name, id }) {
                 [t("backup.directory"), html`<code>${one.directory}</code>`],
                 [t("backup.begun"), html`<${Time} ms=${one.begun} />`],
                 one.ended > 0 && [t("backup.ended"), html`<${Time} ms=${one.ended} />`],
+                one.state === "running" && [t("job.progress"), html`<${Progress} done=${one.done} total=${one.size} /> ${t("backup.progress", { done: bytes(one.done), total: bytes(one.size) })}`],
                 [t("backup.files"), t("backup.files.value", { n: number(one.files), linked: number(one.linked), size: bytes(one.copied) })],
+                one.removed.length > 0 && [t("backup.removed"), html`<span data-test="pruned">${one.removed.join(", ")}</span>`],
                 one.error && [t("backup.error"), html`<span class="tone-bad">${one.error}</span>`],
               ]}
             />`
@@ -43,11 +45,15 @@ const stamp = () => new Date().toISOString().replace(/\.\d+|[-:]/g, "");
 
 function Begin({ name, id, close }) {
   const [title, setTitle] = useState(stamp);
+  const [rate, setRate] = useState("");
+  const [keep, setKeep] = useState("");
+  const [days, setDays] = useState("");
   const [busy, setBusy] = useState(false);
   async function submit(event) {
     event.preventDefault();
     setBusy(true);
-    const done = await attempt(() => post(path`/brokers/${name}/backup`, { name: title }, { id }), t("backup.started", { name: title }));
+    const order = { name: title, rateBytes: Math.round(Number(rate) * 1048576), keep: Number(keep), keepSeconds: Math.round(Number(days) * 86400) };
+    const done = await attempt(() => post(path`/brokers/${name}/backup`, order, { id }), t("backup.started", { name: title }));
     setBusy(false);
     if (done) close(true);
   }
@@ -56,6 +62,11 @@ function Begin({ name, id, close }) {
     <${Field} label=${t("backup.name")} hint=${t("backup.name.hint")}>
       ${(field) => html`<input ...${field} class="mono" required pattern="[A-Za-z0-9][A-Za-z0-9._\\-]*" maxlength="100" value=${title} onInput=${(event) => setTitle(event.currentTarget.value)} />`}
     <//>
+    <div class="form-row">
+      <${Field} label=${t("backup.rate")} hint=${t("backup.rate.hint")}>${(field) => html`<input ...${field} type="number" min="0" value=${rate} onInput=${(event) => setRate(event.currentTarget.value)} />`}<//>
+      <${Field} label=${t("backup.keep")} hint=${t("backup.keep.hint")}>${(field) => html`<input ...${field} type="number" min="0" value=${keep} onInput=${(event) => setKeep(event.currentTarget.value)} />`}<//>
+      <${Field} label=${t("backup.days")} hint=${t("backup.days.hint")}>${(field) => html`<input ...${field} type="number" min="0" value=${days} onInput=${(event) => setDays(event.currentTarget.value)} />`}<//>
+    </div>
     <div class="dialog-foot">
       <button type="button" class="button button-plain" onClick=${() => close()}>${t("action.cancel")}</button>
       <${Button} kind="primary" type="submit" busy=${busy}>${t("backup.begin")}<//>
