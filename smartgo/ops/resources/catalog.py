@@ -27,6 +27,7 @@ from smartgo.ops.resources.definitions import DefinitionsApi
 from smartgo.ops.resources.emptying import EmptyingApi
 from smartgo.ops.resources.explain import ExplainApi
 from smartgo.ops.resources.figures import EventsApi
+from smartgo.ops.resources.groupdamage import GroupDamageApi
 from smartgo.ops.resources.grouplag import GroupLagApi
 from smartgo.ops.resources.groupmembers import GroupMembersApi
 from smartgo.ops.resources.groups import GroupsApi
@@ -113,6 +114,7 @@ def all_resources(parts: ResourceParts) -> list[object]:
         EmptyingApi(view, offsets),
         GroupsApi(view, cluster.progress, cluster.survey),
         GroupLagApi(view, cluster.progress),
+        GroupDamageApi(view, cluster.progress),
         GroupMembersApi(view),
         EventsApi(env.clock, cluster.sampler, cluster.progress),
         AlertsApi(env.clock, cluster.alerts),

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from smartgo.schema.regions import Region
+from smartgo.store.queues.expiry import ExpiredUnits
 from tests.ops.console.browser import ConsoleCase, in_browser
 
 if TYPE_CHECKING:
@@ -106,3 +107,26 @@ class StorePageTests(ConsoleCase):
         page.locator("[data-test=due]").wait_for()
         page.locator(".sent").get_by_role("button", name="Recall").click()
         page.locator(".sent .badge", has_text="recalled").wait_for()
+
+    async def lose(self) -> None:
+        """Let a group skip a damaged message, and lose messages to retention before it read them."""
+        await self.make_topic("Orders", 1)
+        await self.send("Orders", *(b"%d" % number for number in range(6)))
+        await self.consume("audit", "Orders", 6)
+        broker: Any = self.live.node._broker
+        broker.opened.offsets.commit("audit", "Orders", 0, 2)
+        broker.opened.group_progress.unread_removals.expired(ExpiredUnits("Orders", 0, 0, 5))
+        region = Region(128, 64, "body CRC differs", "Orders", 0, 1, 1_700_000_000_000, "0128-64.bytes")
+        self.store.damage.add([region])
+        self.flushLoggedErrors()
+
+    @in_browser()
+    def test_group(self, page: Page) -> None:
+        """A group says how many messages were removed before it read them, and which damaged ones it skipped."""
+        self.do(self.lose)
+        self.go(page, "groups/audit")
+        page.locator(".stat", has_text="Removed unread").locator(".stat-value", has_text="3").wait_for()
+        page.get_by_text("messages that were removed before this group read them").wait_for()
+        page.locator("[data-test=groupdamage]", has_text="1 damaged message was skipped").wait_for()
+        self.go(page, "overview")
+        page.get_by_text("audit: 3 messages were removed before this group read them").wait_for()

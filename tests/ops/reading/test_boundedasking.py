@@ -47,6 +47,7 @@ VIEWS: Final = {
     "/groups/{name}/progress": ("partial", "/groups/audit/progress"),
     "/groups/{name}/topics": ("partial", "/groups/audit/topics"),
     "/groups/{name}/lag": ("partial", "/groups/audit/lag?owners=true"),
+    "/groups/{name}/damage": ("partial", "/groups/audit/damage"),
     "/groups/{name}/clients": ("partial", "/groups/audit/clients"),
     "/messages": ("partial", "/messages?topic=Orders&key=all"),
     "/messages/{id}": ("partial", f"/messages/{UNIQUE}?topic=Orders"),

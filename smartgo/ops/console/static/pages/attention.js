@@ -2,7 +2,7 @@
 import { html } from "../app/html.js";
 import { masterless } from "../app/brokers.js";
 import { duration, number, percent } from "../app/format.js";
-import { t } from "../app/i18n.js";
+import { t, tn } from "../app/i18n.js";
 import { Icon } from "../app/icons.js";
 import { Card } from "../app/parts.js";
 import { href } from "../app/router.js";
@@ -31,6 +31,8 @@ function findings(brokers, groups, rules) {
     found.push({ tone: "bad", place: ["cluster"], text: t("attention.masterless", { name }) });
   }
   for (const one of groups) {
+    const removed = one.progress?.removedUnread ?? 0;
+    if (removed) found.push({ tone: "bad", place: ["groups", one.name], text: tn("attention.removed", removed, { name: one.name }) });
     const lag = one.progress?.lag ?? 0;
     if (!lag) continue;
     const place = ["groups", one.name];

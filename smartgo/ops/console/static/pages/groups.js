@@ -9,6 +9,7 @@ import { Badge, Button, Card, Check, Empty, LinkButton, Loaded, Page, Stat, Tabs
 import { useResource } from "../app/resource.js";
 import { go, href, setQuery } from "../app/router.js";
 import { RemoteTable, Table } from "../app/table.js";
+import { GroupDamage } from "./groupdamage.js";
 import { GroupForm } from "./groupform.js";
 import { Positions } from "./positions.js";
 import { useProgress } from "./progress.js";
@@ -96,7 +97,7 @@ function Group({ name, tab, query }) {
           <${Stat} label=${t("column.members")} value=${number(one.members)} note=${one.model ? t(`model.${one.model.toLowerCase()}`) : t("group.nomembers")} tone=${one.members ? undefined : "warn"} />
         </div>
         <${Tabs} tabs=${tabs} chosen=${tab} label=${name} />
-        ${tab === "members" ? html`<${Members} group=${one} />` : tab === "positions" ? html`<${Positions} group=${one} onMoved=${group.reload} />` : tab === "settings" ? html`<${Settings} group=${one} />` : html`<${Lag} name=${name} query=${query} />`}`}
+        ${tab === "members" ? html`<${Members} group=${one} />` : tab === "positions" ? html`<${Positions} group=${one} onMoved=${group.reload} />` : tab === "settings" ? html`<${Settings} group=${one} />` : html`<${GroupDamage} name=${name} /><${Lag} name=${name} query=${query} />`}`}
     <//>
   <//>`;
 }
