@@ -259,26 +259,31 @@ _CLEANINGS: Final = {
     epilog=examples("smartgo cluster clean topics broker-a --dry-run", "smartgo cluster clean topics broker-a -y"),
 )
 @click.argument("what", type=click.Choice(list(_CLEANINGS)))
-@click.argument("broker", shell_complete=broker_names)
+@click.argument("brokers", nargs=-1, metavar="[BROKER]...", shell_complete=broker_names)
 @DRY_RUN
 @YES
 @cluster_options
-def clean(cluster: ClusterOptions, what: str, broker: str, dry_run: bool, yes: bool) -> None:
-    """Have BROKER clean up now, not at its next scheduled time: consume queue entries of removed messages (queues), the
-    consume queues of deleted topics (topics), or expired CommitLog files (log).
+def clean(cluster: ClusterOptions, what: str, brokers: tuple[str, ...], dry_run: bool, yes: bool) -> None:
+    """Have BROKERs, or all of them, clean up now, not at the next scheduled time: consume queue entries of removed
+    messages (queues), the consume queues of deleted topics (topics), or expired CommitLog files (log).
 
     "smartgo cluster tidy" shows first which CommitLog files would go.
     """
 
     async def work(session: ClusterSession) -> None:
-        brokers = session.admin.brokers
-        await brokers.address(broker)
+        admin = session.admin.brokers
+        names = brokers or tuple(sorted((await admin.cluster()).broker_addr_table))
+        for broker in names:
+            await admin.address(broker)
         if dry_run:
-            click.echo(f"{broker} would remove {_CLEANINGS[what]}")
+            for broker in names:
+                click.echo(f"{broker} would remove {_CLEANINGS[what]}")
             return
-        confirm(f"{broker} will remove {_CLEANINGS[what]}.", yes)
-        await {"queues": brokers.clean_queues, "topics": brokers.clean_topics, "log": brokers.clean_log}[what](broker)
-        click.echo(f"{broker} was asked to remove {_CLEANINGS[what]}")
+        confirm(f"{', '.join(names)} will remove {_CLEANINGS[what]}.", yes)
+        order = {"queues": admin.clean_queues, "topics": admin.clean_topics, "log": admin.clean_log}[what]
+        for broker in names:
+            await order(broker)
+            click.echo(f"{broker} was asked to remove {_CLEANINGS[what]}")
 
     cluster.do(work)
 

@@ -65,6 +65,8 @@ class BrokerTests(ClusterCase):
         self.assertIn("would remove", self.out("cluster", "clean", "log", "broker-a", "--dry-run"))
         for what in ("queues", "topics", "log"):
             self.assertIn("was asked to remove", self.out("cluster", "clean", what, "broker-a", "--yes"))
+        self.assertIn("broker-a would remove", self.out("cluster", "clean", "log", "--dry-run"))
+        self.assertIn("broker-a was asked to remove", self.out("cluster", "clean", "queues", "--yes"))
         self.invoke("cluster", "clean", "everything", "broker-a", status=2)
 
 
