@@ -20,6 +20,7 @@ from tests.chaos.figures import effects
 from tests.chaos.network import unavailable
 from tests.chaos.rounds import Round
 from tests.interop import jars
+from tests.interop.peers import chosen
 
 _TOLD = os.environ.get("SMARTGO_CHAOS", "0")
 LONG = _TOLD == "long"
@@ -49,7 +50,7 @@ class ChaosCase(SynchronousTestCase):
     def round(self, name: str) -> Round:
         """Return a round with the client's host alone; it ends with the test."""
         path: str = self.mktemp()
-        made = Round(name, os.path.join(os.path.abspath(path), name), SEED)
+        made = Round(name, os.path.join(os.path.abspath(path), name), SEED, chosen())
         self.addCleanup(made.close)
         return made
 

@@ -435,6 +435,11 @@ class Recorder:
         """Keep a sentence for the report."""
         self.add(Note(text=text, missing=missing))
 
+    def flush(self) -> None:
+        """Write out what there is so far."""
+        with self._lock:
+            self._file.flush()
+
     def close(self) -> None:
         """Write out everything; no event may follow."""
         self._file.close()

@@ -15,6 +15,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Protocol
 
+from tests.chaos.disks import Disk
 from tests.chaos.network import Dropped, Host, Throttled
 from tests.chaos.proxy import MARK, PORT
 from tests.interop.namespaces import enter
@@ -168,15 +169,10 @@ class Pause:
         self._seen = 0
 
     def begin(self) -> None:
-        os.kill(self._node.pid, signal.SIGSTOP)
-        for _ in range(_LOOKS):  # it stops when all its threads have left what they were in
-            self._seen = int(_state(self._node.pid) == "T")
-            if self._seen:
-                return
-            threading.Event().wait(0.01)
+        self._seen = int(_stop(self._node.pid))
 
     def end(self) -> int:
-        still = int(_state(self._node.pid) == "T")
+        still = int(_states(self._node.pid) == {"T"})
         os.kill(self._node.pid, signal.SIGCONT)
         return min(self._seen, still)
 
@@ -251,6 +247,80 @@ class DiskDeleted(Emptied):
         super().__init__(node, what, back=lambda: None)
 
 
-def _state(pid: int) -> str:
-    """Return the letter that the kernel has for what a process does; C{T} where it is stopped."""
-    return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0]
+class PowerCut:
+    """
+    A machine loses power: its broker stands still, its disk takes nothing any more, the broker is gone.
+
+    The broker is stopped before its disk is, or else what it answers in between would count as acknowledged; that it
+    was stopped and that the disk was dead are what is counted (reliability T14). At the end the disk is mounted, which
+    replays the journal of its file system, and the broker is started.
+    """
+
+    name = "power cut"
+
+    def __init__(self, node: Node, disk: Disk, what: str) -> None:
+        self.target = f"{what} on {disk.kind}"
+        self._node = node
+        self._disk = disk
+        self._cut = 0
+
+    def begin(self) -> None:
+        stopped = _stop(self._node.pid)
+        self._disk.cut_power()
+        dead = self._disk.dead
+        self._node.kill()
+        self._disk.unmount()
+        self._cut = int(stopped and dead)
+
+    def end(self) -> int:
+        self._disk.mount()
+        self._node.start()
+        return self._cut
+
+
+class ReadOnly:
+    """
+    A disk refuses all writes from the moment at which its file system found an error in itself.
+
+    At the end the broker is stopped, the disk is mounted anew, and the broker is started: nothing else makes it
+    writable again.
+
+    @ivar exit_code: of the broker, when it was told to stop.
+    """
+
+    name = "read-only disk"
+
+    def __init__(self, node: Node, disk: Disk, what: str) -> None:
+        self.target = f"{what} on {disk.kind}"
+        self.exit_code = 0
+        self._node = node
+        self._disk = disk
+        self._seen = 0
+
+    def begin(self) -> None:
+        self._disk.fail_read_only()
+        self._seen = int(self._disk.read_only)
+
+    def end(self) -> int:
+        still = int(self._disk.read_only)
+        self.exit_code = self._node.stop()
+        self._disk.unmount()
+        self._disk.mount()
+        self._node.start()
+        return min(self._seen, still)
+
+
+def _stop(pid: int) -> bool:
+    """Send SIGSTOP to a process and return whether all its threads stand still."""
+    os.kill(pid, signal.SIGSTOP)
+    for _ in range(_LOOKS):  # a thread stops when it has left what it was in, such as a flush
+        if _states(pid) == {"T"}:
+            return True
+        threading.Event().wait(0.01)
+    return False
+
+
+def _states(pid: int) -> set[str]:
+    """Return the letters that the kernel has for what the threads of a process do; C{T} for one that is stopped."""
+    tasks = Path(f"/proc/{pid}/task").iterdir()
+    return {(task / "stat").read_text().rpartition(")")[2].split()[0] for task in tasks}

@@ -11,6 +11,7 @@ import contextlib
 import json
 import os
 import shlex
+import shutil
 import sys
 import threading
 import time
@@ -31,7 +32,7 @@ from tests.interop import logs
 from tests.interop.driver import Call, Driver
 from tests.interop.driver import Event as JavaEvent
 from tests.interop.namespaces import enter
-from tests.interop.peers import SMARTGO, Node, Plan, SmartgoSlave
+from tests.interop.peers import SMARTGO, Node, Peer, Plan
 from tests.interop.process import Process, ProcessFailed
 
 REGISTRY_PORT = 9876
@@ -96,11 +97,15 @@ class Round:
     @ivar facts: what the report is to say beside what the history shows.
     """
 
-    def __init__(self, name: str, home: str, seed: int = 0) -> None:
+    def __init__(self, name: str, home: str, seed: int = 0, peer: Peer = SMARTGO) -> None:
+        """
+        @param peer: whose registries and brokers these are.
+        """
         os.makedirs(home, exist_ok=True)
         self.name = name
         self.home = home
-        self.recorder = Recorder(open(os.path.join(home, "history.jsonl"), "wb"), time.monotonic)  # noqa: SIM115
+        self.peer = peer
+        self.recorder = self._recorder()
         self.network = Network()
         self.nodes: dict[str, Node] = {}
         self.facts: dict[str, object] = {"seed": seed, "python": sys.version.split()[0]}
@@ -123,24 +128,39 @@ class Round:
 
     def registry(self, name: str = "registry") -> Node:
         """Add a host with a registry, not started."""
-        return self._node(name, SMARTGO.registry, REGISTRY_PORT, {})
+        return self._node(name, self.peer.registry, REGISTRY_PORT, {})
 
     def broker(
-        self, name: str, broker: str = "broker-a", settings: Mapping[str, str] | None = None, slave: bool = False
+        self,
+        name: str,
+        broker: str = "broker-a",
+        settings: Mapping[str, str] | None = None,
+        slave: bool = False,
+        store: str = "",
     ) -> Node:
-        """Add a host with a broker, not started; a slave has id 1."""
+        """
+        Add a host with a broker, not started; a slave has id 1.
+
+        @param store: its store folder; by default one in the host's own folder.
+        """
         role = {"brokerRole": "SLAVE", "brokerId": "1"} if slave else {}
-        kind = SmartgoSlave if slave else SMARTGO.broker
-        return self._node(name, kind, BROKER_PORT, {**role, **(settings or {})}, broker)
+        kind = self.peer.slave if slave else self.peer.broker
+        return self._node(name, kind, BROKER_PORT, {**role, **(settings or {})}, broker, store)
 
     def _node(
-        self, name: str, kind: type[Node], port: int, settings: Mapping[str, str], broker: str = "broker-a"
+        self,
+        name: str,
+        kind: type[Node],
+        port: int,
+        settings: Mapping[str, str],
+        broker: str = "broker-a",
+        store: str = "",
     ) -> Node:
         host = self.hosts.get(name) or self.network.add(name)
         plan = Plan(
             port,
             os.path.join(self.home, name),
-            os.path.join(self.home, name, "store"),
+            store or os.path.join(self.home, name, "store"),
             self.registries,
             name=broker,
             settings={"allowInsecure": "true", **settings},
@@ -177,6 +197,19 @@ class Round:
         command = f"{shlex.quote(sys.executable)} -m smartgo.cli.main {shlex.join(words)}"
         where = f"--registry {shlex.quote(registries or self.registries)}"
         return self.hosts["client"].run("env", f"PYTHONPATH={_ROOT}", "sh", "-c", f"{command} {where}")
+
+    def forget(self) -> None:
+        """Begin a new history, of topics to come: a further part of the run, judged by itself. No load may run."""
+        self.recorder.close()
+        self.recorder = self._recorder()
+        self._topics.clear()
+
+    def _recorder(self) -> Recorder:
+        return Recorder(open(self._history, "wb"), time.monotonic)
+
+    @property
+    def _history(self) -> str:
+        return os.path.join(self.home, "history.jsonl")
 
     # -- clients ---------------------------------------------------------------------------------------------
 
@@ -260,14 +293,11 @@ class Round:
                 self.recorder.note(f"a load ended with {code}: {load.tail}", missing=True)
 
     def final_read(self, name: str, whole: bool = True) -> None:
-        """Read every queue of one broker twice."""
+        """Read every queue of one broker twice: of the topics made by L{topic}, and wherever a send was answered."""
         node = self.nodes[name]
-        queues = [
-            queue
-            for queues in self._topics.values()
-            for queue in queues
-            if queue.partition("@")[2].startswith(f"{node.plan.name}:")
-        ]
+        known = {queue for queues in self._topics.values() for queue in queues}
+        known.update(event.queue for event in self.recorder.events if isinstance(event, Ok) and event.queue)
+        queues = sorted(queue for queue in known if queue.partition("@")[2].startswith(f"{node.plan.name}:"))
         plan = FinalRead(begun=self.recorder.begun, replica=name, address=node.address, queues=queues, whole=whole)
         process = self._program(f"final-{name}", plan)
         self._ends.append(process.kill)
@@ -306,18 +336,33 @@ class Round:
         @param without: how the values of sends begin that are left out: those to a master with another log.
         @raise NotValid: the verdict is another.
         """
+        judgement = self.judgement(without)
+        if judgement.verdict is not Verdict.VALID:
+            path = os.path.join(self.home, "report.txt")
+            with open(path) as file:
+                raise NotValid(f"{file.read(3000)}\nall of it: {path}")
+        return judgement
+
+    def judgement(self, without: str = "") -> Judgement:
+        """Judge what was recorded as L{judge} does, but return whatever the verdict is."""
         judgement = check(
             event
             for event in self.recorder.events
             if not without or not getattr(event, "value", "").startswith(without)
         )
-        text = report(self.name, self.recorder.events, judgement, self.facts)
-        path = os.path.join(self.home, "report.txt")
-        with open(path, "w") as file:
-            file.write(text)
-        if judgement.verdict is not Verdict.VALID:
-            raise NotValid(f"{text[:3000]}\nall of it: {path}")
+        self._write_report(judgement, "report.txt")
         return judgement
+
+    def keep(self, judgement: Judgement, part: str) -> None:
+        """Write the report on a part of the run, and keep its history, unless its verdict is valid; see L{forget}."""
+        if judgement.verdict is not Verdict.VALID:
+            self._write_report(judgement, f"report-{part}.txt")
+            self.recorder.flush()
+            shutil.copyfile(self._history, os.path.join(self.home, f"history-{part}.jsonl"))
+
+    def _write_report(self, judgement: Judgement, file_name: str) -> None:
+        with open(os.path.join(self.home, file_name), "w") as file:
+            file.write(report(self.name, self.recorder.events, judgement, self.facts))
 
     def figure(self, what: str, asked: str, got: str) -> None:
         """Note a figure, as asked and as got, for the report and for whoever watches."""

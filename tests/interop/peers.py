@@ -102,6 +102,7 @@ class Node:
     One broker or registry, which can be started again after its end.
 
     @ivar boot: seconds from the last start until the first answer.
+    @ivar boot_cpu: seconds of processor time that the process itself took until then, however busy the machine is.
     """
 
     kind = "node"
@@ -112,6 +113,7 @@ class Node:
     def __init__(self, plan: Plan) -> None:
         self.plan = plan
         self.boot = 0.0
+        self.boot_cpu = 0.0
         self.ready_at = 0.0
         self._process: Process | None = None
 
@@ -152,6 +154,7 @@ class Node:
         self._process = Process(f"{self.kind}-{self.plan.port}", command, self.plan.home, environment)
         self._process.wait_until(self._answers, self.start_limit, "its first answer", recheck=_POLL)
         self.boot = time.monotonic() - begin
+        self.boot_cpu = _processor_seconds(self._process.pid)
         self.ready_at = time.time()
         return self.boot
 
@@ -326,11 +329,12 @@ class Peer:
     name: str
     registry: type[Node]
     broker: type[Node]
+    slave: type[Node]
     restart_limit: float
 
 
-SMARTGO = Peer("smartgo", SmartgoRegistry, SmartgoBroker, restart_limit=5.0)
-ROCKETMQ = Peer("rocketmq", RocketmqRegistry, RocketmqBroker, restart_limit=30.0)
+SMARTGO = Peer("smartgo", SmartgoRegistry, SmartgoBroker, SmartgoSlave, restart_limit=5.0)
+ROCKETMQ = Peer("rocketmq", RocketmqRegistry, RocketmqBroker, RocketmqBroker, restart_limit=30.0)
 
 
 def chosen() -> Peer:
@@ -375,6 +379,12 @@ def answer(
                 return _exchange(secure, frame)
     except OSError:
         return None
+
+
+def _processor_seconds(pid: int) -> float:
+    """Return the processor time of a process and its threads, in seconds."""
+    fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
 
 
 def _exchange(connection: socket.socket, frame: bytes) -> Answer | None:

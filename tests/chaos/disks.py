@@ -1,0 +1,195 @@
+"""
+Disks that are files of this machine's own: made, mounted by a loop device, and made to fail.
+
+Needs root, C{mount}, C{umount} and C{losetup}, and C{mkfs.ext4} or C{mkfs.xfs}. A disk keeps everything it was sent
+before its power was cut; what the file system had not yet sent is lost, as is its journal's unwritten part.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import fcntl
+import os
+import shutil
+import struct
+import subprocess
+from pathlib import Path
+from typing import Final
+
+EXT4: Final = "ext4"
+XFS: Final = "xfs"
+KINDS: Final = (EXT4, XFS)
+
+_SHUTDOWN: Final = 0x8004587D
+"""C{_IOR('X', 125, __u32)}: C{EXT4_IOC_SHUTDOWN} and C{XFS_IOC_GOINGDOWN}."""
+_NO_LOG_FLUSH: Final = 2
+"""C{EXT4_GOING_FLAGS_NOLOGFLUSH}, C{XFS_FSOP_GOING_FLAGS_NOLOGFLUSH}: what the journal has in memory is lost."""
+
+_OPTIONS: Final = {EXT4: "errors=remount-ro", XFS: "defaults"}
+_MAKE: Final = {EXT4: ("mkfs.ext4", "-q", "-F", "-m", "0"), XFS: ("mkfs.xfs", "-q", "-f")}
+_MIB: Final = 1 << 20
+_FILLING: Final = "filling"
+
+
+class DiskFailed(Exception):
+    """A command that arranges a disk did not do so; the text holds it and what it said."""
+
+
+def unavailable(kind: str) -> str | None:
+    """Return why disks of a kind (C{ext4} or C{xfs}) cannot be made here; C{None} where they can."""
+    if os.geteuid() != 0:
+        return "loop mounts need root"
+    tools = ("mount", "umount", "losetup", _MAKE[kind][0])
+    absent = [tool for tool in tools if shutil.which(tool) is None]
+    if absent:
+        return f"not installed: {', '.join(absent)}"
+    if not os.path.exists("/dev/loop-control"):
+        return "no loop devices"
+    known = Path("/proc/filesystems").read_text().split()
+    if kind not in known and subprocess.run(["modprobe", "-q", kind], check=False).returncode:
+        return f"the kernel has no {kind}"
+    return None
+
+
+class Disk:
+    """
+    One disk with one file system.
+
+    @ivar kind: C{ext4} or C{xfs}.
+    @ivar path: where it is mounted.
+    """
+
+    def __init__(self, kind: str, folder: str, mib: int = 512) -> None:
+        """
+        @param folder: gets the image, C{disk.img}, and the mount point, C{disk}.
+        @param mib: the size of the disk; xfs has at least 300.
+        """
+        self.kind = kind
+        self.path = os.path.join(folder, "disk")
+        self._image = os.path.join(folder, "disk.img")
+        self._mib = mib
+        self._device = ""
+
+    def make(self) -> None:
+        """
+        Make the disk and mount it.
+
+        @raise DiskFailed: a command failed.
+        """
+        os.makedirs(self.path, exist_ok=True)
+        with open(self._image, "wb") as image:
+            image.truncate(self._mib * _MIB)
+        _run(*_MAKE[self.kind], self._image)
+        self._device = _run("losetup", "--find", "--show", self._image).strip()
+        self.mount()
+
+    def mount(self) -> None:
+        """
+        Mount the disk; the file system replays its journal.
+
+        @raise DiskFailed: it cannot be mounted.
+        """
+        _run("mount", "-t", self.kind, "-o", _OPTIONS[self.kind], self._device, self.path)
+
+    def unmount(self) -> None:
+        """
+        Unmount the disk; nobody may have a file of it open.
+
+        @raise DiskFailed: somebody has.
+        """
+        _run("umount", self.path)
+
+    def remove(self) -> None:
+        """Leave nothing of the disk; for clean-up."""
+        if os.path.ismount(self.path):
+            with contextlib.suppress(DiskFailed):
+                self.unmount()
+        if self._device:
+            _run("losetup", "--detach", self._device)
+            self._device = ""
+        with contextlib.suppress(FileNotFoundError):
+            os.remove(self._image)
+
+    def cut_power(self) -> None:
+        """
+        Let the file system send nothing to the disk any more, its journal included.
+
+        Whoever writes from now on is told EIO, or nothing at all. The file system is to be unmounted next.
+
+        @raise OSError: the file system refuses.
+        """
+        root = os.open(self.path, os.O_RDONLY | os.O_DIRECTORY)
+        try:
+            fcntl.ioctl(root, _SHUTDOWN, struct.pack("I", _NO_LOG_FLUSH))
+        finally:
+            os.close(root)
+
+    @property
+    def dead(self) -> bool:
+        """Tell whether the file system refuses a new file with EIO: its power was cut."""
+        return self._refusal() == errno.EIO
+
+    def fail_read_only(self) -> None:
+        """
+        Let ext4 find an error in itself, upon which it refuses all writes, as C{errors=remount-ro} says.
+
+        The kernel refuses an ordinary C{mount -o remount,ro} with EBUSY as long as a file is open for writing, so
+        this is how a disk under a running broker gets read-only.
+
+        @raise OSError: the kernel cannot be asked for an error; xfs never can.
+        """
+        name = os.path.basename(self._device)
+        Path(f"/sys/fs/ext4/{name}/trigger_fs_error").write_text("an error for a test\n")
+
+    @property
+    def read_only(self) -> bool:
+        """Tell whether the file system refuses a new file with EROFS."""
+        return self._refusal() == errno.EROFS
+
+    def fill(self, leave: int = 0) -> int:
+        """
+        Take all space but some bytes and return how many bytes were taken.
+
+        @param leave: bytes that stay free; as near to it as blocks allow.
+        """
+        path = os.path.join(self.path, _FILLING)
+        taken = 0
+        with open(path, "ab") as file:
+            for step in (64 * _MIB, _MIB, 4096):
+                while (free := self.free_bytes) - step >= leave and free > 0:
+                    try:
+                        os.posix_fallocate(file.fileno(), taken, step)
+                    except OSError as error:
+                        if error.errno != errno.ENOSPC:
+                            raise
+                        break
+                    taken += step
+        return taken
+
+    def free(self) -> None:
+        """Give back the space that L{fill} took."""
+        os.remove(os.path.join(self.path, _FILLING))
+
+    @property
+    def free_bytes(self) -> int:
+        """The bytes that can still be written; nothing is kept back for root."""
+        found = os.statvfs(self.path)
+        return found.f_bavail * found.f_frsize
+
+    def _refusal(self) -> int:
+        """Return the error number of an attempt to make a file; 0 where it can be made."""
+        path = os.path.join(self.path, ".attempt")
+        try:
+            os.close(os.open(path, os.O_CREAT | os.O_WRONLY, 0o600))
+            os.remove(path)
+        except OSError as error:
+            return error.errno or 0
+        return 0
+
+
+def _run(*command: str) -> str:
+    done = subprocess.run(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, check=False)
+    if done.returncode:
+        raise DiskFailed(f"{' '.join(command)}: {done.stdout.strip()}")
+    return done.stdout
