@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from tests.chaos.case import TOPIC, ChaosCase, times, told
-from tests.chaos.checker import Kind, Verdict
+from tests.chaos.judgement import Kind, Verdict
 from tests.chaos.nemesis import Kill
 from tests.chaos.rounds import Round, until
 from tests.interop import logs

@@ -9,13 +9,14 @@ from unittest import SkipTest
 
 from tests.chaos import disks
 from tests.chaos.case import TOPIC, ChaosCase, times
-from tests.chaos.checker import Judgement, Kind, Verdict, check
 from tests.chaos.disks import EXT4, XFS, Disk
-from tests.chaos.history import Fail, History, Read
-from tests.chaos.losses import Loss, forgiven, power_loss
+from tests.chaos.history import Crash, Fail, History, Read
+from tests.chaos.judgement import Judgement, Kind, Verdict
+from tests.chaos.losses import Loss, power_loss
 from tests.chaos.nemesis import PowerCut, ReadOnly
 from tests.chaos.rounds import Round, until
 from tests.chaos.test_kills import told_kinds
+from tests.interop.peers import Node
 
 _WINDOW = 1.0  # seconds: what an ASYNC_FLUSH broker may lose (reliability 1)
 _SETTLED = 3.0  # seconds after which an ASYNC_FLUSH broker, too, must have seen a flush fail
@@ -115,12 +116,12 @@ class PowerTests(DiskCase):
         run.await_sends(1)
         run.pause(age)
         with run.fault(PowerCut(master, disk, "master")):
-            pass
+            run.recorder.add(_crash(master, _WINDOW, PowerCut.name))
         run.await_sends(16)
         run.stop_loads()
         run.final_read("master")
         loss = power_loss(run.recorder.events, PowerCut.name)
-        judgement = check(forgiven(run.recorder.events, PowerCut.name))
+        judgement = run.judgement()
         made = _power_round(judgement, loss, age, master.boot)
         with open(os.path.join(os.path.dirname(run.home), "rounds.jsonl"), "a") as file:
             file.write(json.dumps({"round": run.name, "topic": topic, **asdict(made)}) + "\n")
@@ -156,6 +157,7 @@ class ReadOnlyTests(DiskCase):
         master = run.nodes["master"]
         run.load(TOPIC, producers=16, rate=_RATE, attempts=1)
         run.await_sends(1000)
+        begun = run.recorder.now
         with run.fault(ReadOnly(master, disk, "master")):
             if flush == "ASYNC_FLUSH":
                 run.pause(_SETTLED)
@@ -164,6 +166,7 @@ class ReadOnlyTests(DiskCase):
             run.load(TOPIC, label="late", producers=0, readers="late-readers")
             until(lambda: run.recorder.counts[Read] >= known, 60, f"{known} messages read")
             self.assertTrue(master.running, f"the broker ended:\n{master.tail()}")
+            run.recorder.add(_crash(master, _WINDOW + run.recorder.now - begun, ReadOnly.name))
         run.figure(f"{flush}: sends answered with code 0 once the disk is read-only", "0", str(late))
         run.figure(f"{flush}: messages read while the disk is read-only", str(known), str(run.recorder.counts[Read]))
         self.assertEqual(late, 0)
@@ -172,7 +175,7 @@ class ReadOnlyTests(DiskCase):
         run.stop_loads()
         run.final_read("master")
         loss = power_loss(run.recorder.events, ReadOnly.name)
-        judgement = check(forgiven(run.recorder.events, ReadOnly.name, seen=flush == "ASYNC_FLUSH"))
+        judgement = run.judgement()
         run.keep(judgement, flush)
         run.figure(
             f"{flush}: acknowledged messages that are gone with the disk's unwritten pages",
@@ -202,11 +205,17 @@ class ReadOnlyTests(DiskCase):
         self.refused("SYNC_FLUSH")
 
 
+def _crash(node: Node, window: float, cause: str) -> Crash:
+    """Return the event that a broker lost what it had not flushed within some seconds before now."""
+    flushes = node.plan.settings["flushDiskType"] == "SYNC_FLUSH"
+    return Crash(broker=node.plan.name, window=window, flushes=flushes, cause=cause)
+
+
 def _power_round(judgement: Judgement, loss: Loss, age: float, boot: float) -> PowerRound:
     return PowerRound(
         judgement.verdict.value,
         round(age, 2),
-        judgement.counts["ok"] + len(loss.values),
+        judgement.counts["ok"],
         len(loss.values),
         round(loss.window, 3),
         loss.survivors,
