@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import atexit
 import errno
+import faulthandler
 import logging
 import os
 import signal
@@ -40,6 +41,9 @@ Tables = Sequence[tuple[TableFile, Callable[[], object]]]
 FAILED: Final = 74
 TRY_AGAIN: Final = 75
 WRONG_SETTING: Final = 78
+
+_STANDARD_ERROR: Final = 2
+"""The descriptor, as C{sys.stderr} may be a log by now."""
 
 _log = Logger()
 
@@ -281,8 +285,14 @@ class Process:
         self._reloads: list[Callable[[], None]] = []
 
     def install(self) -> None:
-        """Handle signals once the reactor runs, and set the exit status."""
+        """
+        Handle signals once the reactor runs, and set the exit status.
+
+        A signal that ends the process at once leaves the stacks of all threads on standard error: SIGBUS comes where a
+        disk dies whose file system then fails mapped writes, as xfs does.
+        """
         atexit.register(self._leave)
+        faulthandler.enable(_STANDARD_ERROR)
         self._reactor.callWhenRunning(self._handle_signals)
 
     def _handle_signals(self) -> None:

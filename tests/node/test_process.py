@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import signal
+import subprocess
+import sys
+
 from twisted.trial.unittest import SynchronousTestCase
 
 from smartgo.errors import SettingError
@@ -27,3 +31,19 @@ class PidFileTests(SynchronousTestCase):
     def test_none(self) -> None:
         """Without a pid file nothing is checked."""
         probe_pid_file(FakeEnvironment(), "", "/missing")
+
+
+class BusErrorTests(SynchronousTestCase):
+    """A process that is ended by SIGBUS, as by a mapped write to a dead xfs disk."""
+
+    def test_stacks(self) -> None:
+        """It says so on standard error, with the stacks, even where the program logs to its own files."""
+        program = (
+            "import os, signal, sys; from twisted.internet import reactor; from smartgo.node.process import Process;"
+            "sys.stderr = open(os.devnull, 'w'); Process(reactor, 'smartgo', None).install();"
+            "reactor.callWhenRunning(os.kill, os.getpid(), signal.SIGBUS); reactor.run()"
+        )
+        ended = subprocess.run([sys.executable, "-c", program], capture_output=True, check=False)
+        self.assertEqual(ended.returncode, -signal.SIGBUS)
+        self.assertIn(b"Fatal Python error: Bus error", ended.stderr)
+        self.assertIn(b"most recent call first", ended.stderr)
