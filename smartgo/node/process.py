@@ -288,8 +288,8 @@ class Process:
         """
         Handle signals once the reactor runs, and set the exit status.
 
-        A signal that ends the process at once leaves the stacks of all threads on standard error: SIGBUS comes where a
-        disk dies whose file system then fails mapped writes, as xfs does.
+        A signal that ends the process at once leaves the stacks of all threads on standard error: SIGBUS comes where
+        a disk that died cannot serve a page of a mapped file.
         """
         atexit.register(self._leave)
         faulthandler.enable(_STANDARD_ERROR)

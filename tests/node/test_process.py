@@ -34,7 +34,7 @@ class PidFileTests(SynchronousTestCase):
 
 
 class BusErrorTests(SynchronousTestCase):
-    """A process that is ended by SIGBUS, as by a mapped write to a dead xfs disk."""
+    """A process that is ended by SIGBUS, as by a mapped file on a dead disk."""
 
     def test_stacks(self) -> None:
         """It says so on standard error, with the stacks, even where the program logs to its own files."""
