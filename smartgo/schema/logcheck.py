@@ -18,14 +18,13 @@ from smartgo.schema.record import (
     BLANK_MAGICS,
     BLANK_SIZE,
     HEAD_SIZE,
-    MESSAGE_MAGICS,
     RECORD_MINIMUM,
     SIZE_LIMIT,
     check,
     decode,
     start_struct,
 )
-from smartgo.schema.recordscan import Scan, Stop, own_offsets
+from smartgo.schema.recordscan import Scan, Stop, own_offsets, read_piece
 
 CHUNK: Final = 256 << 10
 """Bytes that are asked for at once; more only for a longer record."""
@@ -89,12 +88,7 @@ class LogCheck:
         """Yield records and damage."""
         while self.position < self._end:
             begin = self.position
-            room = self._limit - begin
-            data = memoryview(self._read(begin, min(CHUNK, room)))
-            if BLANK_SIZE <= len(data) < room:
-                size, magic = start_struct.unpack_from(data)
-                if magic in MESSAGE_MAGICS and len(data) < size <= min(SIZE_LIMIT, room):
-                    data = memoryview(self._read(begin, size))
+            data = read_piece(self._read, begin, CHUNK, self._limit - begin)
             scan = Scan(data, 0, begin)
             for message in scan:
                 self.position = begin + scan.end

@@ -8,7 +8,7 @@ see L{smartgo.schema.record}.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from enum import Enum
 from typing import Final
 
@@ -102,6 +102,22 @@ class Scan:
 def scan(view: bytes | memoryview, begin: int, base: int, verify_crc: bool = True, limit: int = SIZE_LIMIT) -> Scan:
     """Walk over the valid records of a log file, see L{Scan}."""
     return Scan(view, begin, base, verify_crc, limit)
+
+
+def read_piece(read: Callable[[int, int], bytes], begin: int, size: int, room: int) -> memoryview:
+    """
+    Read some bytes of a log file, or all of the record that begins there where that is longer.
+
+    @param read: returns bytes of the log, given a physical offset and how many; fewer at the end of a file.
+    @param begin: physical offset of the first byte.
+    @param room: bytes from there on that may be read.
+    """
+    data = memoryview(read(begin, min(size, room)))
+    if BLANK_SIZE <= len(data) < room:
+        length, magic = start_struct.unpack_from(data)
+        if magic in MESSAGE_MAGICS and len(data) < length <= min(SIZE_LIMIT, room):
+            data = memoryview(read(begin, length))
+    return data
 
 
 def own_offsets(view: bytes | memoryview, begin: int, base: int, end: int | None = None) -> Iterator[int]:

@@ -15,7 +15,7 @@ from smartgo.schema.record import (
     encode_blank,
     start_struct,
 )
-from smartgo.schema.recordscan import Stop, find_record, scan
+from smartgo.schema.recordscan import Stop, find_record, read_piece, scan
 from tests import golden_store
 from tests.schema.test_record import as_v2, random_message, spec_message
 
@@ -94,6 +94,33 @@ class ScanTests(SynchronousTestCase):
             raw = encode(spec_message(), 0, self.base + 9, 1)
             raw = as_v2(raw) if magic == MAGIC_V2 else start_struct.pack(len(raw), magic) + raw[8:]
             self.assertEqual(find_record(b"\xda\xa3\x20..... "[:9] + raw, 0, self.base), 9)
+
+
+class PieceTests(SynchronousTestCase):
+    """Reads of a piece of a log file."""
+
+    def test_longer_record(self) -> None:
+        """A record that is longer than the piece is read whole, if it fits into the room; all else is one piece."""
+        base = 7_000_000
+        record = encode(NewMessage("T", 0, b"x" * 500, b""), 0, base, 1)
+        raw = record + encode_blank(600)
+        asked: list[tuple[int, int]] = []
+
+        def read(offset: int, size: int) -> bytes:
+            asked.append((offset, size))
+            return raw[offset - base : offset - base + size]
+
+        for size, room, length in (
+            (100, len(raw), len(record)),
+            (100, len(record), len(record)),
+            (100, len(record) - 1, 100),
+            (4, len(raw), 4),
+            (len(record), len(raw), len(record)),
+            (10_000, len(raw), len(raw)),
+        ):
+            self.assertEqual(read_piece(read, base, size, room), raw[:length], (size, room))
+        self.assertEqual(read_piece(read, base + len(record), 6, 600), raw[len(record) :][:6])
+        self.assertEqual(len(asked), 9)
 
 
 class GoldenTests(SynchronousTestCase):

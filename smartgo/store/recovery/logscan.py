@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from functools import partial
 from typing import Final, NamedTuple
 
 from smartgo.env.interfaces import IFiles
 from smartgo.schema.message import ROLLBACK, StoredMessage
-from smartgo.schema.record import BLANK_SIZE, MESSAGE_MAGICS, SIZE_LIMIT, start_struct
-from smartgo.schema.recordscan import Scan, Stop, find_record
+from smartgo.schema.record import BLANK_SIZE, SIZE_LIMIT, start_struct
+from smartgo.schema.recordscan import Scan, Stop, find_record, read_piece
 from smartgo.store.damagefill import is_fill
 from smartgo.store.filequeue import FileQueue
+from smartgo.store.mappedfile import MappedFile
 
 _CHUNK: Final = 4 << 20
 _TORN_PLACES: Final = 20  # each costs a reading of some MiB
@@ -81,12 +83,7 @@ class LogScan:
             begin = self.position
             if self._reached is not None:
                 self._reached(begin)
-            room = file.end - begin
-            data = memoryview(self._files.read_at(file.path, begin - file.base, min(_CHUNK, room)))
-            if BLANK_SIZE <= len(data) < room:
-                size, magic = start_struct.unpack_from(data)
-                if magic in MESSAGE_MAGICS and len(data) < size <= min(SIZE_LIMIT, room):
-                    data = memoryview(self._files.read_at(file.path, begin - file.base, size))
+            data = read_piece(partial(_read_file, self._files, file), begin, _CHUNK, file.end - begin)
             scan = Scan(data, 0, begin)
             for message in scan:
                 self.position = begin + scan.end
@@ -102,6 +99,10 @@ class LogScan:
                 self.stop = Stop.BAD
                 self.reason = scan.reason or "the file does not end with a blank"
                 return
+
+
+def _read_file(files: IFiles, file: MappedFile, offset: int, size: int) -> bytes:
+    return files.read_at(file.path, offset - file.base, size)
 
 
 def record_after(files: IFiles, log_files: FileQueue, position: int, check_cancelled: Callable[[], None]) -> int | None:

@@ -28,6 +28,7 @@ from smartgo.schema.record import (
     decode,
     start_struct,
 )
+from smartgo.schema.recordscan import read_piece
 from smartgo.schema.timers import MESSAGE_ENTRY, RECALL_ENTRY, TimerEntry, original_of, waiting_due_ms, wheel_ms
 from smartgo.store.filequeue import FileQueue
 from smartgo.store.recovery.logscan import record_after
@@ -136,24 +137,21 @@ def scan_delivered(
     if file is None:  # removed meanwhile, or nothing follows
         begin = log_files.begin
         return DeliveredScan(begin if position < begin else end, [])
-    data = files.read_at(file.path, position - file.base, min(_SLICE, file.end - position, end - position))
+    base, path = file.base, file.path
+    room = min(file.end, end) - position
+    data = read_piece(lambda offset, size: files.read_at(path, offset - base, size), position, _SLICE, room)
     found: list[int] = []
     at = _walk(data, found)
     if at == 0:
         size, magic = start_struct.unpack_from(data) if len(data) >= BLANK_SIZE else (0, 0)
-        room = file.end - position
-        if magic in BLANK_MAGICS and size == room:
+        if magic in BLANK_MAGICS and size == file.end - position:
             return DeliveredScan(file.end, found)
-        if magic in MESSAGE_MAGICS and len(data) < size <= min(room, end - position):  # longer than a slice
-            data = files.read_at(file.path, position - file.base, size)
-            at = _walk(data, found)
-    if at == 0:
         later = record_after(files, log_files, position, check_cancelled)
         return DeliveredScan(end if later is None else min(later, end), found)
     return DeliveredScan(position + at, found)
 
 
-def _walk(data: bytes, found: list[int]) -> int:
+def _walk(data: memoryview, found: list[int]) -> int:
     """Add what the records at the beginning of C{data} are copies of; return where the last whole one ends."""
     at = 0
     last = len(data) - RECORD_MINIMUM
