@@ -52,6 +52,7 @@ _PAUSE: Final = 0.5  # seconds before what was refused is tried again
 _DISTURBED: Final = 150.0  # seconds between two ends of a client's process, on average
 _PROMPT: Final = 2.0  # seconds in which a send must be acknowledged when there are no faults
 _SOON: Final = 5.0  # seconds in which a message must be delivered then
+_COPIED: Final = 15.0  # seconds in which slaves have copied their masters' tables: deleted topics are gone there, too
 _BURSTS: Final = 2
 _AT_ONCE: Final = 2  # sends to each queue in a burst
 _STOPPED: Final = 30.0  # seconds in which a client must end
@@ -196,6 +197,7 @@ class Workload:
         for number in range(_BURSTS):
             await self._burst(producer, queues, f"burst-{number}")
         await self._stop(list(self.clients.values()))
+        await self._wait(_COPIED)
 
     async def _probe(self, producer: Producer, queue: MessageQueue, deadline: float) -> None:
         """Send to a queue until that succeeds."""
