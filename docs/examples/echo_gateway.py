@@ -42,10 +42,10 @@ class EchoSession(NullSession):
             self._link.put(whole + newline)
 
 
-def gateway(env: IEnvironment, tls: ServerTLS | None = None) -> Listener:
+def gateway(env: IEnvironment, tls: ServerTLS | None = None, host: str = "127.0.0.1") -> Listener:
     """Return the gateway, which listens once it is started; C{tls} is told from plain text by the first byte."""
     listener = Listener(env, Sweeper(env.clock, MemoryBudget(env.clock)), LIMITS, tls)
-    listener.add_port("tcp:7007:interface=127.0.0.1", EchoSession)
+    listener.add_port(f"tcp:7007:interface={host}", EchoSession)
     return listener
 
 

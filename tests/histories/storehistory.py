@@ -31,6 +31,7 @@ HOSTS: Final = [pack_host("10.0.0.1", 1)] * 9 + [pack_host("2001:db8::1", 2)]
 TAGS: Final = [f"t{number}" for number in range(3)]
 CODES: Final = [tag_code(tag) for tag in TAGS]
 WHOLE_MS: Final = 1 << 62
+INT32: Final = 1 << 31
 
 FAILING: Final = (
     None,
@@ -87,12 +88,24 @@ class StoreHistory(History):
         self.numbers = 0
         self.model = StoreModel()
         self.env = self._machine()
+        if chance.random() < 0.15:
+            self._begin_log(chance.choice((0, 1)))
         self.note("profile", self.settings)
         failure = self._open()
         if failure is not None:
             raise Violation("start", failure.getTraceback())
 
     # -- the machine -----------------------------------------------------------------------------------------------
+
+    def _begin_log(self, files: int) -> None:
+        """Let the log begin so many files before 2 GiB, as if all files before had been removed."""
+        size = self.settings.log_file_size or 0
+        base = INT32 - files * size
+        self.note("the log begins at", base)
+        directory = f"{ROOT}/commitlog"
+        self.disk.make_directories(directory)
+        self.disk.allocate(f"{directory}/{base:020d}", size)
+        self.disk.sync_directory(directory)
 
     @property
     def disk(self) -> Disk:

@@ -132,7 +132,7 @@ class Search(NamedTuple):
 
 def _simulations(asked: argparse.Namespace, first: int, last: int) -> Sequence[str]:
     span = ("--seeds", f"{first}-{last}", "--minutes", str(asked.minutes), "--jobs", str(asked.jobs))
-    return ("tests.sim", *span, "--json", "--no-reduce")
+    return ("tests.sim", *span, "--json")
 
 
 def _read_simulation(line: str) -> Failure | None:
@@ -146,7 +146,8 @@ def _read_simulation(line: str) -> Failure | None:
 
 def _histories(asked: argparse.Namespace, first: int, last: int) -> Sequence[str]:
     span = ("--first", str(first), "--count", str(last - first + 1), "--jobs", str(asked.jobs))
-    return ("tests.histories", *span, "--no-shrink")
+    kind = () if asked.kind is None else ("--kind", asked.kind)
+    return ("tests.histories", *span, *kind, "--no-shrink")
 
 
 def _read_history(line: str) -> Failure | None:
@@ -222,6 +223,7 @@ def main(arguments: Sequence[str]) -> int:
     parser.add_argument("--minutes", type=float, default=2, help="virtual minutes a seed (2)")
     parser.add_argument("--jobs", type=int, default=1, help="processes side by side (1)")
     parser.add_argument("--by", choices=sorted(SEARCHES), default="sim", help="what runs the seeds (sim)")
+    parser.add_argument("--kind", choices=("store", "broker", "pair"), help="of histories: those of this kind alone")
     asked = parser.parse_args(arguments)
     missed = 0
     for bug in bugs():
