@@ -213,6 +213,7 @@ class FakeFiles:
         self.synced_directories: list[str] = []
         self.locks: set[str] = set()
         self.mappings: list[FakeMapping] = []
+        self.refused_writes: list[str] = []
         self.total = 1 << 40
         self.free = 1 << 39
         self.sync_error = 0

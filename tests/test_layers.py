@@ -72,6 +72,7 @@ PLUGINS_MAY_IMPORT = {
 REAL = {
     os.path.join("smartgo", "env", "real.py"),
     os.path.join("smartgo", "env", "disk.py"),
+    os.path.join("smartgo", "env", "refusedwrites.py"),
     os.path.join("smartgo", "spark", "files.py"),
 }
 """The doors to the world. Spark's executors have no environment, only files to read: these have a door of their own."""

@@ -134,7 +134,15 @@ class RealDirectoryLock:
 
 @implementer(IFiles)
 class RealFiles:
-    """The operating system's files, created 0600 in directories 0700, never through a symlink (reliability X15)."""
+    """
+    The operating system's files, created 0600 in directories 0700, never through a symlink (reliability X15).
+
+    @ivar refused_writes: see L{IFiles}; grows where L{RefusedWrites<smartgo.env.refusedwrites.RefusedWrites>} is
+        installed, else such a write ends the process.
+    """
+
+    def __init__(self) -> None:
+        self.refused_writes: list[str] = []
 
     def exists(self, path: str) -> bool:
         """Tell whether the path exists."""

@@ -120,6 +120,11 @@ class IDirectoryLock(Interface):
 class IFiles(Interface):
     """The file system. All methods block; the slow ones are called in a lane of L{IThreads}."""
 
+    refused_writes = Attribute(
+        "List of the paths of mapped files of which the disk refused a write, in order; it only grows. What was written"
+        " there since may be lost, and no flush would tell."
+    )
+
     def exists(path: str) -> bool:
         """Tell whether C{path} exists."""
 

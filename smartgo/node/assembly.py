@@ -17,6 +17,7 @@ from smartgo.config.settings import OPS_PORT
 from smartgo.env.interfaces import IEnvironment
 from smartgo.env.product import product_version
 from smartgo.env.real import RealEnvironment
+from smartgo.env.refusedwrites import RefusedWrites
 from smartgo.net.sweeper import Sweeper
 from smartgo.node.notify import Notifier
 from smartgo.node.options import NodeOptions, configure
@@ -63,6 +64,7 @@ class NodeService(MultiService):
         super().__init__()
         self.env = env
         self._user = user
+        self._refused_writes = RefusedWrites(env.files.refused_writes)
         self.configuration = configuration
 
     def startService(self) -> None:
@@ -72,6 +74,7 @@ class NodeService(MultiService):
             _log.warn("{text}", text=warning)  # "warning" is Twisted's own key
         if not self._user():
             _log.warn("this process runs as root, which it does not need: run it as a user of its own")
+        self._refused_writes.install()
         super().startService()
 
     def stopService(self) -> Deferred[None]:
@@ -86,6 +89,7 @@ class NodeService(MultiService):
             except Exception:
                 _log.failure("{service} could not be stopped cleanly", service=type(service).__name__)
         await self.env.threads.stop()
+        self._refused_writes.uninstall()
 
 
 def ops_place(

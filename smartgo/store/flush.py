@@ -7,11 +7,13 @@ of appends, or as soon as the one before is done: all sends that wait at its sta
 runs while nothing is unflushed.
 
 The flushed position moves only after success (D3). The first failure is the last: the kernel may have dropped the pages
-and cleared the error, so a flush that succeeds later proves nothing (D4).
+and cleared the error, so a flush that succeeds later proves nothing (D4). A write to a mapped page that the disk
+refused counts as a failed flush: its bytes are in memory alone.
 """
 
 from __future__ import annotations
 
+import errno
 from collections import deque
 from collections.abc import Callable
 from typing import Final, NamedTuple, TypeVar
@@ -74,6 +76,7 @@ class Flusher:
         self._clock = env.clock
         self._threads = env.threads
         self._files = env.files
+        self._refused = env.files.refused_writes
         self._buggify = env.buggify
         self._mappings = mappings
         self._commitlog = log
@@ -119,10 +122,12 @@ class Flusher:
             self._timer = self._clock.callLater(self._settings.flush_interval, self._due)
 
     def durable(self, end: int) -> Deferred[PutStatus] | None:
-        """See L{IFlushPolicy.durable}: C{None} at once without sync flush."""
-        if not self._settings.sync_flush or end <= self.flushed:
+        """See L{IFlushPolicy.durable}: C{None} at once without sync flush, unless the disk refused a write."""
+        if end <= self.flushed:
             return None
-        return self.wait(end)
+        if self._settings.sync_flush:
+            return self.wait(end)
+        return succeed(PutStatus.FLUSH_DISK_TIMEOUT) if self._refused else None
 
     def wait(self, end: int) -> Deferred[PutStatus]:
         """Fire when the log is durable up to C{end}, in either mode, or with FLUSH_DISK_TIMEOUT; starts no flush."""
@@ -191,9 +196,11 @@ class Flusher:
         work.addErrback(lambda failure: self._log.failure("a task after a flush failed", failure))
 
     def _sync(self, mappings: list[tuple[IMapping, bool]]) -> tuple[int, int] | None:
-        """Sync old files before new ones, and the names of new ones (D8); in the lane."""
+        """Sync old files before new ones, and the names of new ones (D8); in the lane. @raise OSError"""
         for mapping, _ in mappings:
             mapping.sync()
+        if self._refused:  # asked after the sync: a write during it may have been refused, too
+            raise OSError(errno.EIO, "the disk refused a write", self._refused[0])
         if any(fresh for _, fresh in mappings):
             self._files.sync_directory(self._commitlog.files.directory)
         try:

@@ -364,3 +364,26 @@ class FailureTests(FlushTestCase):
         self.assertEqual(len(reasons), 1)
         self.assertRaises(ServiceNotAvailable, store.append, [message()])
         self.assertEqual(decode(self.now(store.at(0))).body, b"body")
+
+    def test_refused_write(self) -> None:
+        """
+        A write to a mapped page that the disk refused is a failed flush, though the sync succeeds: nothing is answered
+        with OK from then on, in either mode, and the store takes no more (D3, D4).
+        """
+        for sync_flush in (False, True):
+            self.env = FakeEnvironment()
+            store = self.start(sync_flush=sync_flush, dispatch_after_flush=False)
+            self.put(store)
+            self.env.clock.advance(0.5)
+            self.flush()
+            reasons: list[str] = []
+            store.when_failed(reasons.append)
+            self.env.files.refused_writes.append("/store/commitlog/00000000000000000000")
+            waits = self.put(store)
+            self.env.clock.advance(0.5)
+            self.flush()
+            self.assertEqual(self.results(waits), [PutStatus.FLUSH_DISK_TIMEOUT])
+            self.assertEqual(len(reasons), 1)
+            self.assertIn("refused a write: '/store/commitlog/", reasons[0])
+            self.assertRaises(ServiceNotAvailable, store.append, [message()])
+            self.assertEqual(len(self.bodies(store)), 2)
