@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 import threading
 import time
 from collections.abc import Mapping
@@ -12,8 +13,8 @@ from unittest import SkipTest
 from tests.chaos import syscalls
 from tests.chaos.case import TOPIC, ChaosCase
 from tests.chaos.history import Fail, History, Info, Ok, Read
-from tests.chaos.rounds import Round, until
-from tests.interop.peers import Node, ask
+from tests.chaos.rounds import BROKER_PORT, Round, until
+from tests.interop.peers import Node, Peer, Plan, ask
 
 SYNC = {"flushDiskType": "SYNC_FLUSH"}
 SMALL_LOG = {"mappedFileSizeCommitLog": str(1 << 20)}
@@ -187,3 +188,20 @@ class StallCheck:
     def _waits(self) -> float:
         """Return the seconds for which the main thread was ready to run and did not."""
         return int(Path(f"/proc/{self._run.nodes[self._name].pid}/schedstat").read_text().split()[1]) / 1e9
+
+
+def add_peer(run: Round, peer: Peer, settings: Mapping[str, str]) -> Node:
+    """Add a broker of ours or a real one to a round, as C{master}, not started; the caller ends it."""
+    host = run.network.add("master")
+    home = os.path.join(run.home, "master")
+    told = {"allowInsecure": "true", **settings}
+    store = os.path.join(home, "store")
+    plan = Plan(BROKER_PORT, home, store, run.registries, settings=told, host=host.address, network=host.network)
+    node = run.nodes["master"] = peer.broker(plan)
+    return node
+
+
+def restore(copy: str, node: Node) -> None:
+    """Put the store of a stopped broker back as it was copied."""
+    shutil.rmtree(node.plan.store)
+    shutil.copytree(copy, node.plan.store)

@@ -5,11 +5,12 @@ from __future__ import annotations
 from collections import Counter
 
 from tests.chaos.case import LONG, TOPIC, told
-from tests.chaos.diskcase import REFUSED, SMALL_LOG, SYNC, DiskCase, HeartBeats, StallCheck
+from tests.chaos.diskcase import REFUSED, SMALL_LOG, SYNC, DiskCase, HeartBeats, StallCheck, add_peer
 from tests.chaos.history import History
 from tests.chaos.pulls import pull
 from tests.chaos.rounds import Round
 from tests.chaos.syscalls import FLUSHES, READS, WRITES, Injected
+from tests.interop.peers import ROCKETMQ
 
 _HEARD = 0.2  # seconds from a failed flush to the reactor's hearing of it, on a loaded machine
 _FLUSH_TIMEOUT = 5.0  # seconds: syncFlushTimeout
@@ -86,6 +87,31 @@ class FlushTests(DiskCase):
         run.figure("exit status with onStoreError=exit", str(_EXIT_IO), str(code))
         self.assertEqual(code, _EXIT_IO)
         self.finish(run, restart=True)
+
+    def test_rocketmq(self) -> None:
+        """The real broker with the same failing flushes, for comparison: its figures stand beside ours."""
+        self.needs_java()
+        for how in _SYNC_CASES[:2]:
+            run = self.round(f"flush-rocketmq-{how}")
+            run.registry()
+            node = add_peer(run, ROCKETMQ, SYNC)
+            self.addCleanup(node.end)
+            run.start()
+            run.topic(TOPIC)
+            run.load(TOPIC, attempts=1, timeout=10.0, rate=200)
+            run.await_sends(200)
+            fault = Injected(node, "flushes fail", FLUSHES, how)
+            with run.fault(fault):
+                run.pause(3)
+            failed = self.moment(run, fault.calls[0].at)
+            wrong = self.answers_after(run, failed)
+            run.figure("code 0 for sends begun after the first failed flush", "0", f"{len(wrong)} of RocketMQ's")
+            refused = len(self.refusals_after(run, failed))
+            run.figure("sends refused after the failed flush", "all", f"{refused} of RocketMQ's")
+            self.assertGreater(len(wrong) + refused, 0)
+            run.stop_loads()
+            node.end()
+            run.close()
 
 
 class WriteTests(DiskCase):

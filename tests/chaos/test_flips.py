@@ -14,10 +14,11 @@ from smartgo.schema.consumequeue import UNIT_SIZE
 from smartgo.schema.record import HEAD
 from smartgo.schema.recordscan import scan
 from tests.chaos.case import SEED, TOPIC, ChaosCase, times
+from tests.chaos.diskcase import add_peer, restore
 from tests.chaos.pulls import Delivered, QueueUnread, read_queue
-from tests.chaos.rounds import BROKER_PORT, Round
+from tests.chaos.rounds import Round
 from tests.chaos.values import body_of
-from tests.interop.peers import ROCKETMQ, SMARTGO, Node, Peer, Plan
+from tests.interop.peers import ROCKETMQ, SMARTGO, Node, Peer
 from tests.interop.process import ProcessFailed
 
 _QUEUES = 4
@@ -70,24 +71,14 @@ class FlipTests(ChaosCase):
         """Return a round whose broker was filled and stopped, and a copy of its store."""
         run = self.round(f"flips-{peer.name}")
         run.registry()
-        host = run.network.add("master")
-        plan = Plan(
-            BROKER_PORT,
-            os.path.join(run.home, "master"),
-            os.path.join(run.home, "master", "store"),
-            run.registries,
-            settings={"allowInsecure": "true", **_LOG},
-            host=host.address,
-            network=host.network,
-        )
-        node = run.nodes["master"] = peer.broker(plan)
+        node = add_peer(run, peer, _LOG)
         self.addCleanup(node.end)
         run.start()
         run.topic(TOPIC, _QUEUES)
         run.load(TOPIC, producers=8, rate=0, size=_SIZE, limit=_COUNT).wait(120)
         node.stop()
         copy = os.path.join(run.home, "copy")
-        shutil.copytree(plan.store, copy)
+        shutil.copytree(node.plan.store, copy)
         return run, node, copy
 
     def flipped(self, run: Round, node: Node, copy: str, count: int) -> Flips:
@@ -191,12 +182,6 @@ def targets_of(store: str, random: Random) -> Iterator[Target]:
         if written:
             yield Target("index", f"index/{index.name}", 0, written)
     yield Target("checkpoint", "checkpoint", 0, 24)
-
-
-def restore(copy: str, node: Node) -> None:
-    """Put a store back as it was copied."""
-    shutil.rmtree(node.plan.store)
-    shutil.copytree(copy, node.plan.store)
 
 
 def flip(path: str, at: int, bit: int) -> None:
