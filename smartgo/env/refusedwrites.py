@@ -18,7 +18,8 @@ from collections.abc import Callable
 from typing import Any, Final
 
 _SA_SIGINFO: Final = 4
-_ADDRESS_AT: Final = 16  # of si_addr in siginfo_t, on machines of 64 bits
+_CODE_AT: Final = 8  # of si_code in siginfo_t
+_ADDRESS_AT: Final = 16  # of si_addr, on machines of 64 bits
 _MASK_WORDS: Final = 16  # unsigned longs of sigset_t
 _MREMAP: Final = 1 | 2  # MREMAP_MAYMOVE | MREMAP_FIXED
 _ANONYMOUS: Final = mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS
@@ -101,7 +102,9 @@ class RefusedWrites:
         except BaseException:  # nothing may leave a signal handler
             survived = False
         if not survived:
-            self.uninstall()  # tried again, it ends the process as it would have
+            self.uninstall()  # the write, tried again, then ends the process as it would have
+            if ctypes.c_int.from_address(info + _CODE_AT).value <= 0:
+                signal.raise_signal(signal.SIGBUS)  # sent by a process: nothing is tried again
 
     def replace(self, address: int) -> bool:
         """

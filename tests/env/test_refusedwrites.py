@@ -33,6 +33,18 @@ print("written", flush=True)
 """
 
 
+#: Another process sends the signal.
+_SENT = """
+import os, signal
+from smartgo.env.refusedwrites import RefusedWrites
+refused = RefusedWrites([])
+refused.install()
+print("sending", flush=True)
+os.kill(os.getpid(), signal.SIGBUS)
+print("sent", flush=True)
+"""
+
+
 class RefusedWritesTests(SynchronousTestCase):
     def setUp(self) -> None:
         """A mapped file of some pages."""
@@ -73,7 +85,15 @@ class RefusedWritesTests(SynchronousTestCase):
 
     def test_unreadable(self) -> None:
         """Where the page cannot be read either, the process ends by SIGBUS, as it would have without."""
+        self.assert_ends(_GONE, b"writing\n")
+
+    def test_sent(self) -> None:
+        """A process to which the signal is sent ends by it."""
+        self.assert_ends(_SENT, b"sending\n")
+
+    def assert_ends(self, program: str, said: bytes) -> None:
+        """Fail unless a program ends by SIGBUS, after it said something."""
         environment = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
-        command = [sys.executable, "-c", _GONE, os.path.abspath(self.mktemp())]
+        command = [sys.executable, "-c", program, os.path.abspath(self.mktemp())]
         done = subprocess.run(command, env=environment, stdout=subprocess.PIPE, check=False)
-        self.assertEqual((done.returncode, done.stdout), (-signal.SIGBUS, b"writing\n"))
+        self.assertEqual((done.returncode, done.stdout), (-signal.SIGBUS, said))
