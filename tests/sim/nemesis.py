@@ -125,9 +125,8 @@ class Nemesis:
         """End all faults: start what is down, mend what is broken."""
         self._over = True
         self.cluster.world.rare_paths.on = False
-        for end in list(self._ending.values()):
-            end()
-        self._ending.clear()
+        for fault in self.faults:
+            self._end(fault)
         world = self.cluster.world
         world.network.heal()
         for machine in world.machines:

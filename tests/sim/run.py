@@ -33,7 +33,7 @@ class Outcome(NamedTuple):
     verdict: str
     """C{valid}, C{invalid} or C{unknown}."""
     violations: tuple[str, ...]
-    """What was violated, a rule and its details each."""
+    """What was violated, a rule and its details each; then why nothing can be said, where that is so."""
     trace_hash: str
     profile: Profile
     hits: dict[str, int]
@@ -142,7 +142,7 @@ class Simulation:
         return Outcome(
             self.seed,
             Verdict.INVALID.value if self.violations else judgement.verdict.value,
-            tuple(self.violations),
+            (*self.violations, *(f"unknown: {why}" for why in judgement.unknown)),
             self.trace.digest,
             self.profile,
             dict(sorted(self.cluster.world.rare_paths.hits.items())),
