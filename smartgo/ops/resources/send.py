@@ -292,15 +292,21 @@ class SendApi:
         scope=PUBLISH,
         body=RecallOrder,
         answer=RecalledMessage,
-        refuses={409: "It is no handle, or it is too late: the message was due."},
+        refuses={
+            404: "There is no such topic.",
+            409: "It is no handle, or it is too late: the message was due.",
+        },
     )
     async def recall_message(self, call: RouteCall[None, None, RecallOrder]) -> RecalledMessage:
         """
         Recall a message that waits for its delivery time: the broker drops it when it is due.
 
         The answer does not tell whether the broker still has the message. One that is due within milliseconds may be
-        delivered all the same.
+        delivered all the same. Messages of system topics need the scope admin.
         """
+        handle = RecallHandle.parse(call.body.handle)
+        call.noted.update(topic=handle.topic, recalled=handle.unique_id)
+        await self._outbox.check_open(handle.topic, call.principal)
         return RecalledMessage(await self._outbox.recall_message(call.body.handle, self._clock.wall_ms()))
 
 

@@ -6,6 +6,7 @@ import base64
 from typing import Any
 
 from smartgo.client.messages import BODY_LIMIT
+from smartgo.schema.recallhandle import RecallHandle
 from tests.ops.resources.test_messages import MessageCase
 
 
@@ -77,6 +78,24 @@ class SendTests(MessageCase):
         self.assertEqual((status, problem["code"]), (409, "too-late"))
         self.assertIn("it is too late to recall it: it was due at 20", problem["detail"])
         self.assertEqual(self.order("POST", "/recall", {"handle": "nonsense"})[0], 409)
+
+    def test_recall_open(self) -> None:
+        """A handle that somebody made recalls no message of a system topic, unless he is an admin."""
+        publisher = self.front.ops.tokens.create("writer", ["publish", "read"])[1]
+        due_ms = self.cluster.env.clock.wall_ms() + 60_000
+        for topic, status, code in (("TBW102", 403, "scope-missing"), ("Other", 404, "topic-not-found")):
+            order = {"handle": RecallHandle(topic, "broker-a", str(due_ms), "00").format()}
+            answer = self.front.ask("POST", "/recall", order, token=publisher)
+            self.assertEqual((answer.status, answer.code), (status, code), topic)
+        order = {"handle": self.send_over(text="later", delayMs=60_000)[1]["recallHandle"]}
+        self.assertEqual(self.front.ask("POST", "/recall", order, token=publisher).status, 200)
+
+    def test_recall_audit(self) -> None:
+        """A recall stands in the audit log with the topic and the unique id of the message."""
+        sent = self.send_over(text="later", delayMs=60_000)[1]
+        self.order("POST", "/recall", {"handle": sent["recallHandle"]})
+        detail = self.get("/audit?q=recall")["items"][0]["detail"]
+        self.assertEqual((detail["topic"], detail["recalled"]), ("Orders", sent["messageId"]))
 
     def test_too_far(self) -> None:
         """A time that is too far ahead is refused with the limit in words, and two times at once are."""
