@@ -24,7 +24,7 @@ def undelivered(run: History, excuses: Excuses) -> Iterator[Anomaly]:
             if read.group == group.group:
                 (refused if read.failed and not losing else consumed).add(read.value)
         for final in _messages(run, group):
-            if final.value in consumed or final.offset < excuses.rewound.get(final.queue, 0):
+            if final.value in consumed or excuses.retaken(final.queue, final.offset):
                 continue
             what = "given to it, refused, and not given again" if final.value in refused else "never given to it"
             yield Anomaly(Kind.UNDELIVERED, f"{group.group}: {final.value} at {final.queue} {final.offset} was {what}")
@@ -37,7 +37,7 @@ def out_of_order(run: History, excuses: Excuses) -> Iterator[Anomaly]:
             continue
         queues: dict[str, list[int]] = defaultdict(list)
         for final in _messages(run, group):
-            if final.offset >= excuses.rewound.get(final.queue, 0):
+            if not excuses.retaken(final.queue, final.offset):
                 queues[final.queue].append(final.offset)
         reads: dict[str, list[Read]] = defaultdict(list)
         for read in run.reads:

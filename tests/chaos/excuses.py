@@ -25,16 +25,21 @@ class Excuses:
     What was excused.
 
     @ivar lost: by crash, what was acknowledged and is gone.
-    @ivar rewound: queue -> the offset below which places may have been taken anew: a consumer that stood behind them
-        never sees who took them.
+    @ivar rewound: (queue, crash) -> the places, from the first to the last, that the crash gave back and that may have
+        been taken anew: a consumer that stood behind them never sees who took them.
     """
 
     lost: dict[Crash, list[Ok]] = field(default_factory=lambda: defaultdict(list))
-    rewound: dict[str, int] = field(default_factory=dict)
+    rewound: dict[tuple[str, Crash], range] = field(default_factory=dict)
 
-    def rewind(self, queue: str, offset: int) -> None:
-        """Note that a place was given up."""
-        self.rewound[queue] = max(self.rewound.get(queue, 0), offset + 1)
+    def rewind(self, queue: str, offset: int, crash: Crash) -> None:
+        """Note that a crash gave a place back, and with that all between this place and those noted before."""
+        places = self.rewound.get((queue, crash), range(offset, offset + 1))
+        self.rewound[queue, crash] = range(min(places.start, offset), max(places.stop, offset + 1))
+
+    def retaken(self, queue: str, offset: int) -> bool:
+        """Return whether a place may have been taken anew after a crash."""
+        return any(where == queue and offset in places for (where, _), places in self.rewound.items())
 
 
 def excuse(run: History, judgement: Judgement) -> tuple[Excuses, list[Anomaly]]:
@@ -55,15 +60,18 @@ def excuse(run: History, judgement: Judgement) -> tuple[Excuses, list[Anomaly]]:
                 del run.acked[ok.value]
                 excuses.lost[crash].append(ok)
                 if ok.queue:
-                    excuses.rewind(ok.queue, ok.offset)
+                    excuses.rewind(ok.queue, ok.offset, crash)
         kept = []
         for read in run.reads:
             place = (read.queue, read.offset)
             since = first[read.queue, read.offset, read.value]
-            if read.value not in there.get(place, ()) and _excused(run, read.value, since, read.queue) is not None:
-                excuses.rewind(*place)
-            else:
+            taken_by = None
+            if read.value not in there.get(place, ()):
+                taken_by = _excused(run, read.value, since, read.queue)
+            if taken_by is None:
                 kept.append(read)
+            else:
+                excuses.rewind(*place, taken_by)
         run.reads = kept
         anomalies += _survivors(run, excuses)
         for crash, lost in excuses.lost.items():

@@ -438,6 +438,16 @@ class GroupTests(KindCase):
         power = Crash(t=1.8, broker="broker-a", window=1.0)
         self.assert_valid(self.judge(self.whole, [self.group], [self.reads[0]], lost, [power]))
 
+    def test_stood_before(self) -> None:
+        """A consumer must get what lies before the places that a crash gave back, also if it is orderly."""
+        lost = [*sent("x", 2, 3), *sent("y", 4, 3.1, who="p1")]
+        power = Crash(t=4, broker="broker-a", window=1.0)
+        self.assert_valid(self.judge(self.whole, [self.group], [*self.reads], lost, [power]))
+        self.assert_found(self.judge(self.whole, [self.group], [self.reads[1]], lost, [power]), Kind.UNDELIVERED)
+        orderly = replace(self.group, orderly=True)
+        swapped = [self.read("b", 1, 3), self.read("a", 0, 4)]
+        self.assert_found(self.judge(self.whole, [orderly], [*swapped], lost, [power]), Kind.ORDER)
+
     def test_orderly(self) -> None:
         """An orderly group is given no message before the one in front of it was consumed."""
         orderly = replace(self.group, orderly=True)
