@@ -296,12 +296,16 @@ def _stale(run: History) -> Iterator[Anomaly]:
 
 
 def _early(run: History) -> Iterator[Anomaly]:
-    """Look for delayed messages that came early; where a wall clock was set forward they may, by as much."""
+    """Look for delayed messages that came early; where their broker's clock was set forward they may, by as much."""
     for read in run.reads:
         invoked = run.invoked.get(read.value)
         if invoked is None or not invoked.delay or read.t >= invoked.t + invoked.delay - DELAY_TICK:
             continue
-        forward = sum(max(jump.by, 0) for jump in run.jumps if invoked.t <= jump.t <= read.t)
+        ok = run.acked.get(read.value)
+        broker = (ok and (ok.broker or broker_of(ok.queue))) or broker_of(read.queue)
+        forward = sum(
+            max(jump.by, 0) for jump in run.jumps if jump.target.startswith(broker) and invoked.t <= jump.t <= read.t
+        )
         if read.t < invoked.t + invoked.delay - DELAY_TICK - forward:
             yield Anomaly(
                 Kind.EARLY_DELAY,

@@ -4,30 +4,45 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterator
+from typing import Final as Constant
 
 from tests.chaos.excuses import Excuses
 from tests.chaos.history import TURNS, Final, Group, History, Read, topic_of
 from tests.chaos.judgement import Anomaly, Kind
+
+_GIVEN_BACK: Constant = 10.0  # seconds in which a client has given a refused message back: two calls of 5 s at most
 
 
 def undelivered(run: History, excuses: Excuses) -> Iterator[Anomaly]:
     """
     Look for messages that a group never consumed, although they are in its topics.
 
-    Where a crash may have lost something, one delivery is enough: what the consumer gave back may be lost since.
+    One that a consumer refused must come again, unless a crash may have lost the copy that the consumer gave back.
     """
-    losing = any(crash.window for crash in run.crashes)
     for group in run.groups:
         consumed: set[str] = set()
         refused: set[str] = set()
         for read in run.reads:
             if read.group == group.group:
-                (refused if read.failed and not losing else consumed).add(read.value)
+                (refused if read.failed and not _copy_lost(run, read) else consumed).add(read.value)
         for final in _messages(run, group):
             if final.value in consumed or excuses.retaken(final.queue, final.offset):
                 continue
             what = "given to it, refused, and not given again" if final.value in refused else "never given to it"
             yield Anomaly(Kind.UNDELIVERED, f"{group.group}: {final.value} at {final.queue} {final.offset} was {what}")
+
+
+def _copy_lost(run: History, read: Read) -> bool:
+    """
+    Return whether a crash may have lost the copy of a refused message that its consumer gave back.
+
+    Its own broker takes the copy or, where that does not answer, any other; each answers when the copy is flushed, if
+    it is one that flushes.
+    """
+    return any(
+        crash.window and not crash.flushes and read.t < crash.t < read.t + _GIVEN_BACK + crash.window
+        for crash in run.crashes
+    )
 
 
 def out_of_order(run: History, excuses: Excuses) -> Iterator[Anomaly]:

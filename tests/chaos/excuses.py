@@ -190,7 +190,7 @@ def _deleted(run: History) -> Iterator[Anomaly]:
         dropped = topics.get(topic_of(ok.queue))
         if dropped is not None:
             del run.acked[ok.value]
-            if dropped.certain and ok.t < dropped.begun and not _forgettable(run, dropped):
+            if dropped.certain and ok.t < dropped.begun and not _forgettable(run, dropped, broker_of(ok.queue)):
                 gone[ok.value] = dropped.t
     for finals in run.finals.values():
         for final in finals:
@@ -202,9 +202,12 @@ def _deleted(run: History) -> Iterator[Anomaly]:
                 )
 
 
-def _forgettable(run: History, dropped: Dropped) -> bool:
-    """Return whether a crash may have undone a deletion, as it was not durable yet (reliability D15)."""
+def _forgettable(run: History, dropped: Dropped, broker: str) -> bool:
+    """Return whether a crash of a broker may have undone a deletion, as it was not durable yet (reliability D15)."""
     return any(
-        crash.window and not crash.flushes and dropped.begun < crash.t < dropped.t + crash.window
+        crash.broker == broker
+        and crash.window
+        and not crash.flushes
+        and dropped.begun < crash.t < dropped.t + crash.window
         for crash in run.crashes
     )

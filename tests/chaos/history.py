@@ -37,7 +37,8 @@ class Invoke(_Event, frozen=True, kw_only=True):
     @ivar digest: CRC-32 of the body.
     @ivar attempts: how many requests the client may make of it; each of them may be stored.
     @ivar delay: seconds before which it must not be delivered.
-    @ivar timed: it is to be delivered at a time, not after a delay level: the wall clock of its broker decides when.
+    @ivar timed: it is to be delivered at a time, not after a delay level: it is late by as much as the wall clock of
+        its broker is set back.
     @ivar half: it is to be seen only when committed.
     @ivar batch: names the batch that it is sent in; empty for none.
     @ivar part: its place in that batch, from 0.

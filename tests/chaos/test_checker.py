@@ -390,6 +390,8 @@ class DeletedTopicTests(KindCase):
         self.assert_valid(self.judge(brief, [doubtful], whole, read_finally(["x"], queue=queue)))
         power = Crash(t=3.5, broker="broker-a", window=1.0)
         self.assert_valid(self.judge(brief, [dropped, power], whole, read_finally(["x"], queue=queue)))
+        other = replace(power, broker="broker-b")
+        self.assert_found(self.judge(brief, [dropped, other], whole, read_finally(["x"], queue=queue)), Kind.PHANTOM)
         flushed = replace(power, flushes=True)
         self.assert_found(self.judge(brief, [dropped, flushed], whole, read_finally(["x"], queue=queue)), Kind.PHANTOM)
 
@@ -431,6 +433,10 @@ class GroupTests(KindCase):
         self.assert_valid(self.judge(self.whole, [self.group], [*refused, self.read("b", 1, 5)]))
         power = Crash(t=8, broker="broker-a", window=1.0)
         self.assert_valid(self.judge(self.whole, [self.group], [*refused], [power]))
+        copy_elsewhere = replace(power, broker="broker-b")
+        self.assert_valid(self.judge(self.whole, [self.group], [*refused], [copy_elsewhere]))
+        for crash in replace(power, t=3.9), replace(power, t=15.1), replace(power, flushes=True):
+            self.assert_found(self.judge(self.whole, [self.group], [*refused], [crash]), Kind.UNDELIVERED)
 
     def test_stood_behind(self) -> None:
         """A consumer that stood behind places that a crash gave back may miss who took them."""
@@ -492,16 +498,21 @@ class OtherPromisesTests(KindCase):
     """Clocks that are set, and what must go on when all faults are over."""
 
     def test_clock_set_forward(self) -> None:
-        """A delayed message may come as much early as a clock was set forward meanwhile."""
+        """A delayed message may come as much early as the clock of its broker was set forward meanwhile."""
         delayed: list[Event] = [
             Invoke(t=1, who="p0", value="a", digest=crc("a"), delay=5),
-            Ok(t=1.2, who="p0", value="a"),
+            Ok(t=1.2, who="p0", value="a", broker="broker-a"),
             Read(t=3.0, who="c0", queue=QUEUE, offset=0, value="a", digest=crc("a")),
             *read_finally(["a"]),
         ]
-        self.assert_found(self.judge(delayed, [Jump(t=2, target="a", by=2.0)]), Kind.EARLY_DELAY)
-        self.assert_found(self.judge(delayed, [Jump(t=0.5, target="a", by=60.0)]), Kind.EARLY_DELAY)
-        self.assert_valid(self.judge(delayed, [Jump(t=2, target="a", by=3.0)]))
+        forward = Jump(t=2, target="broker-a-0", by=3.0)
+        self.assert_valid(self.judge(delayed, [forward]))
+        for jump in replace(forward, by=2.0), replace(forward, t=0.5, by=60.0):
+            self.assert_found(self.judge(delayed, [jump]), Kind.EARLY_DELAY)
+        for target in "broker-b-0", "registry-0":
+            self.assert_found(self.judge(delayed, [replace(forward, target=target)]), Kind.EARLY_DELAY)
+        unanswered: list[Event] = [event for event in delayed if not isinstance(event, Ok)]
+        self.assert_valid(self.judge(unanswered, sent("b", 0, 1, OTHER), read_finally(["b"], queue=OTHER), [forward]))
 
     def test_clock_set_back(self) -> None:
         """A delayed message is late by as much as the clock of its broker was set back meanwhile."""
