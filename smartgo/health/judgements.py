@@ -212,7 +212,7 @@ _ALERTS: Final = (
     Judgement(
         "group-late", "warning", 600, "seconds", "group",
         "is {value} behind",
-        "The group is late: the message that it consumed last was stored that long ago.",
+        "The group is late: the oldest message that waits for it was stored that long ago.",
         "Add consumers, or make them faster.",
         of_groups(lambda one: one.lag_seconds), lasting=300, prometheus="SmartgoConsumerLate",
     ),
@@ -224,8 +224,8 @@ _ALERTS: Final = (
     ),
     Judgement(
         "group-stopped", "warning", 0, "count", "group",
-        "{value} waiting, and no consumer takes any",
-        "Messages wait for the group and consumers are connected, but they take none.",
+        "{value} waiting, and its consumers acknowledge none",
+        "Messages wait for the group and consumers are connected, but they acknowledge none.",
         "Check what the consumers do: their logs, and whether their subscriptions agree.",
         of_groups(lambda one: one.lag if one.consume_tps == 0 and one.members else 0.0),
         lasting=900, prometheus="SmartgoConsumerStopped",

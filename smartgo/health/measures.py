@@ -44,7 +44,7 @@ def of_slaves(value: Callable[[BrokerSnapshot], float | None]) -> Measure:
     return of_brokers(lambda one: None if one.state is None else value(one))
 
 
-def of_groups(value: Callable[[GroupSnapshot], float]) -> Measure:
+def of_groups(value: Callable[[GroupSnapshot], float | None]) -> Measure:
     """Measure consumer groups."""
 
     def measure(snapshot: ClusterSnapshot) -> Values | None:

@@ -29,7 +29,8 @@ class GroupSnapshot(NamedTuple):
     The state of one consumer group.
 
     @ivar lag: messages that wait for it.
-    @ivar lag_seconds: age of the message that it consumed last, while messages wait.
+    @ivar lag_seconds: age of the oldest message that waits for it; 0 if none waits; C{None} if unknown.
+    @ivar consume_tps: messages per second that it acknowledged in the last minute.
     @ivar members: consumers that are connected; C{None} where no broker answered.
     @ivar enabled: whether its settings let it consume.
     @ivar removed_unread: messages that retention removed before it read them; a broker forgets the count a week after
@@ -37,7 +38,7 @@ class GroupSnapshot(NamedTuple):
     """
 
     lag: int
-    lag_seconds: float
+    lag_seconds: float | None
     consume_tps: float
     members: int | None
     enabled: bool

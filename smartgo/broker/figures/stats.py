@@ -22,6 +22,7 @@ _FLOWS: Final = {
     "QUEUE_GET_NUMS": ("queues", Flow.nums),
     "QUEUE_GET_SIZE": ("queues", Flow.bytes),
     "SNDBCK_PUT_NUMS": ("back", Flow.nums),
+    "GROUP_ACK_NUMS": ("acks", Flow.nums),
 }
 """What RocketMQ's names count, by topic, by C{topic@group} or by C{topic@queueId@group}."""
 
@@ -80,6 +81,7 @@ class BrokerStats:
         self._puts: dict[str, Flow] = {}
         self._gets: dict[tuple[str, str], Flow] = {}
         self._back: dict[tuple[str, str], Flow] = {}
+        self._acks: dict[tuple[str, str], Flow] = {}
         self._queues = 0  # entries of all flows' own tables, or more: dropped flows are noticed when there is no room
         self._queues_seen = -1  # the slot in which they were counted
         now = self._seconds()
@@ -149,24 +151,31 @@ class BrokerStats:
 
     def sent_back(self, group: str, topic: str) -> None:
         """Count a message that a consumer sent back."""
+        self._count(self._back, group, topic, 1)
+
+    def acknowledged(self, group: str, topic: str, count: int) -> None:
+        """Count messages that a group acknowledged: it committed an offset larger by C{count}."""
+        self._count(self._acks, group, topic, count)
+
+    def _count(self, flows: dict[tuple[str, str], Flow], group: str, topic: str, count: int) -> None:
         slot = int(self._seconds()) // SLOT
-        flow = self._back.get((topic, group)) or self._new(self._back, (topic, group))
+        flow = flows.get((topic, group)) or self._new(flows, (topic, group))
         if flow is not None:
             if flow.slot != slot:
                 flow.turn(slot)
-            flow.count += 1
+            flow.count += count
             flow.calls += 1
 
     def forget_topic(self, topic: str) -> None:
         """Drop the flows of a deleted topic."""
         self._puts.pop(topic, None)
-        for flows in (self._gets, self._back):
+        for flows in (self._gets, self._back, self._acks):
             for key in [key for key in flows if key[0] == topic]:
                 del flows[key]
 
     def forget_group(self, group: str) -> None:
         """Drop the flows of a deleted group."""
-        for flows in (self._gets, self._back):
+        for flows in (self._gets, self._back, self._acks):
             for key in [key for key in flows if key[1] == group]:
                 del flows[key]
 
@@ -206,12 +215,12 @@ class BrokerStats:
         return queue
 
     def _flow_count(self) -> int:
-        return len(self._puts) + len(self._gets) + len(self._back)
+        return len(self._puts) + len(self._gets) + len(self._back) + len(self._acks)
 
     def _sweep(self, slot: int) -> None:
         """Drop what was idle for a day: done once an hour as new flows come, and once a slot where there is no room."""
         self._swept = slot
-        tables: tuple[dict[Any, Flow], ...] = (self._puts, self._gets, self._back)
+        tables: tuple[dict[Any, Flow], ...] = (self._puts, self._gets, self._back, self._acks)
         for flows in tables:
             for key in [key for key, flow in flows.items() if flow.last < slot - SLOTS_A_DAY]:
                 del flows[key]
@@ -221,6 +230,11 @@ class BrokerStats:
     def consume_tps(self, group: str, topic: str) -> float:
         """Messages a second that C{group} got from C{topic} in the last minute."""
         flow = self._gets.get((topic, group))
+        return 0.0 if flow is None else flow.nums(self._seconds()).minute.tps
+
+    def acknowledged_tps(self, group: str, topic: str) -> float:
+        """Messages a second of C{topic} that C{group} acknowledged in the last minute."""
+        flow = self._acks.get((topic, group))
         return 0.0 if flow is None else flow.nums(self._seconds()).minute.tps
 
     def put_tps(self, topic: str) -> float:
@@ -245,15 +259,15 @@ class BrokerStats:
         elif table:
             rest, _, group = key.rpartition("@")
             topic, _, number = rest.rpartition("@") if table == "queues" else (rest, "", "")
-            flow = (self._back if table == "back" else self._gets).get((topic, group))
+            flow = {"back": self._back, "acks": self._acks}.get(table, self._gets).get((topic, group))
             if table == "queues" and flow is not None:
                 flow = next((queue for queue_id, queue in flow.queues.items() if str(queue_id) == number), None)
         return None if flow is None else Counted(values(flow, now), flow.requests(now))
 
     @property
-    def flow_counts(self) -> tuple[int, int, int]:
-        """The numbers of topics stored into, and of pairs of topic and group given out and sent back."""
-        return len(self._puts), len(self._gets), len(self._back)
+    def flow_counts(self) -> tuple[int, int, int, int]:
+        """The numbers of topics stored into, and of pairs of topic and group delivered, sent back, acknowledged."""
+        return len(self._puts), len(self._gets), len(self._back), len(self._acks)
 
     def put_totals(self) -> Iterator[Total]:
         """Return the totals of stored messages, by topic."""
@@ -268,6 +282,11 @@ class BrokerStats:
     def back_totals(self) -> Iterator[Total]:
         """Return the totals of messages sent back, by topic and group."""
         for (topic, group), flow in self._back.items():
+            yield self._total(topic, group, flow)
+
+    def acknowledged_totals(self) -> Iterator[Total]:
+        """Return the totals of acknowledged messages, by topic and group."""
+        for (topic, group), flow in self._acks.items():
             yield self._total(topic, group, flow)
 
     def _total(self, topic: str, group: str, flow: Flow) -> Total:

@@ -40,6 +40,7 @@ class OffsetProcessor(Processor):
         self._offsets = broker.offsets
         self._topics = broker.topics
         self._store = broker.store
+        self._stats = broker.stats
         self._group_limit = broker.settings.current.limits.max_groups
         self._handlers = {
             RequestCode.QUERY_CONSUMER_OFFSET: self._query,
@@ -84,7 +85,9 @@ class OffsetProcessor(Processor):
             self._groups.find(group, peer)
             if len(self._offsets) >= self._group_limit:
                 raise RequestRefused(f"{self._group_limit} groups have offsets already")
-        self._offsets.commit(group, topic, header.queue_id, header.commit_offset)
+        advanced = self._offsets.commit(group, topic, header.queue_id, header.commit_offset)
+        if advanced:
+            self._stats.acknowledged(group, topic, advanced)
         return request.answer()
 
     def _maximum(self, peer: IPeer, request: Command) -> Answer:

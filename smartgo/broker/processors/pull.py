@@ -127,7 +127,9 @@ class PullProcessor(Processor):
 
     def _commit(self, header: PullRequest) -> None:
         try:
-            self._offsets.commit(header.consumer_group, header.topic, header.queue_id, header.commit_offset)
+            advanced = self._offsets.commit(header.consumer_group, header.topic, header.queue_id, header.commit_offset)
+            if advanced:
+                self._stats.acknowledged(header.consumer_group, header.topic, advanced)
         except RequestRefused:
             pass  # no room for one more offset: what was pulled is answered all the same
 

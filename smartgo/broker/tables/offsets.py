@@ -110,9 +110,12 @@ class OffsetTable:
         """The number of changes of the table."""
         return self._saving.generation
 
-    def commit(self, group: str, topic: str, queue_id: int, offset: int) -> None:
+    def commit(self, group: str, topic: str, queue_id: int, offset: int) -> int:
         """
         Set a group's offset in a queue, forwards or back; the caller has checked names and ranges.
+
+        @return: by how many messages the offset advanced: 0 for one that went back, and for the first in a queue, of
+            which it is unknown where the group began.
 
         @raise RequestRefused: it has no offset there, and there are as many as there may be.
         """
@@ -131,8 +134,11 @@ class OffsetTable:
             self._saving.changed()
             if self._slave:
                 self._owed[group, topic, queue_id] = None
-            if old is not None and offset < old:
+            if old is not None:
+                if offset > old:
+                    return offset - old
                 self._back(group, topic, queue_id, offset, old)
+        return 0
 
     def query(self, group: str, topic: str, queue_id: int) -> int | None:
         """Return a group's offset in a queue; C{None}: it never committed there."""

@@ -7,8 +7,8 @@ time.
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Callable, Iterable
-from typing import Final
+from collections.abc import AsyncIterator, Callable, Iterable, Sequence
+from typing import Final, NamedTuple
 
 from twisted.internet.defer import Deferred
 
@@ -26,9 +26,14 @@ SLICE: Final = 256
 """Queues that are looked at before anything else has its turn."""
 _TOGETHER: Final = 4096  # times that the store is asked for at once: each question waits for a thread
 
-_Consumed = tuple[
-    tuple[str, int, int], OffsetWrapper
-]  # the place of the last message consumed, and what tells its time
+
+class TimeQuestion(NamedTuple):
+    """A message whose store time is looked up, and the queue whose figures need it."""
+
+    place: tuple[str, int, int]
+    queue: OffsetWrapper
+    waits: bool
+    """Whether it is the oldest message that waits; else it is the last consumed one."""
 
 
 class GroupProgress:
@@ -73,6 +78,7 @@ class GroupProgress:
         async for one in self.by_topic(group, topics, lambda config: config.read_queue_nums):
             total.offset_table.update(one.offset_table)
             total.consume_tps += one.consume_tps
+            total.acknowledged_tps = (total.acknowledged_tps or 0.0) + (one.acknowledged_tps or 0.0)
         return total
 
     async def by_topic(
@@ -86,30 +92,45 @@ class GroupProgress:
         @param queues: how many queues of a topic to look at.
         """
         measured: list[ConsumeStats] = []
-        consumed: list[_Consumed] = []
+        questions: list[TimeQuestion] = []
         looked = 0
         for topic in topics:
             config = self._topics.get(topic)
             if config is None or not self.reads(group, topic):
                 continue
-            measured.append(self._look(group, topic, queues(config), consumed))
+            measured.append(self._count(group, topic, queues(config), questions))
             looked += queues(config)
             if looked >= SLICE:
                 looked = 0
                 await self.turn()
-            if len(consumed) >= _TOGETHER:
-                await self._date(consumed)
+            if len(questions) >= _TOGETHER:
+                await self.find_times(questions)
                 for stats in measured:
                     yield stats
-                measured, consumed = [], []
-        await self._date(consumed)
+                measured, questions = [], []
+        await self.find_times(questions)
         for stats in measured:
             yield stats
 
-    def _look(self, group: str, topic: str, queues: int, consumed: list[_Consumed]) -> ConsumeStats:
-        """Measure a group in a topic, except for times: those to be looked up are added to C{consumed}."""
+    def count(self, group: str, topic: str, questions: list[TimeQuestion]) -> ConsumeStats | None:
+        """
+        Count the messages that wait for a group in the read queues of a topic, without times; see L{find_times}.
+
+        @param questions: takes the times to look up.
+        @return: C{None} where there is no such topic, or the group does not read it.
+        """
+        config = self._topics.get(topic)
+        if config is None or not self.reads(group, topic):
+            return None
+        return self._count(group, topic, config.read_queue_nums, questions)
+
+    def _count(self, group: str, topic: str, queues: int, questions: list[TimeQuestion]) -> ConsumeStats:
+        """Measure a group in a topic, except for times: those to be looked up are added to C{questions}."""
         name, bounds = self._broker_name, self._store.bounds
-        stats = ConsumeStats(consume_tps=self._stats.consume_tps(group, topic))
+        stats = ConsumeStats(
+            consume_tps=self._stats.consume_tps(group, topic),
+            acknowledged_tps=self._stats.acknowledged_tps(group, topic),
+        )
         offsets = self._offsets.queues(group, topic)
         removed = self.unread_removals.of(group, topic)
         for queue_id in queue_ids(queues):
@@ -119,14 +140,21 @@ class GroupProgress:
             if removed or 0 < offset < minimum:  # what a start before this one has counted is known by the gap alone
                 one.removed = max(removed.get(queue_id, 0), minimum - offset if offset else 0)
             if offset > 0:
-                consumed.append(((topic, queue_id, offset - 1), one))
+                questions.append(TimeQuestion((topic, queue_id, offset - 1), one, False))
+            if offset < maximum:
+                questions.append(TimeQuestion((topic, queue_id, max(offset, minimum)), one, True))
+            else:
+                one.waiting_since = 0
         return stats
 
-    async def _date(self, consumed: list[_Consumed]) -> None:
-        """Read the store times of the last consumed messages."""
-        times = await self._store.stored_times([place for place, _ in consumed])
-        for (_, one), stored_ms in zip(consumed, times, strict=True):
-            one.last_timestamp = max(0, stored_ms)
+    async def find_times(self, questions: Sequence[TimeQuestion]) -> None:
+        """Read the store times of the last consumed messages, and of the oldest that wait."""
+        times = await self._store.stored_times([one.place for one in questions])
+        for (_, queue, waits), stored_ms in zip(questions, times, strict=True):
+            if not waits:
+                queue.last_timestamp = max(0, stored_ms)
+            elif stored_ms > 0:
+                queue.waiting_since = stored_ms
 
     def turn(self) -> Deferred[None]:
         """Return control to the reactor; fires in its next turn."""

@@ -27,6 +27,7 @@ from smartgo.cli.support.session import ClusterOptions, ClusterSession, cluster_
 from smartgo.cli.support.texts import examples
 from smartgo.client.administration.groups import BUILT_IN, lag_of
 from smartgo.schema.bodies import ConsumerRunningInfo
+from smartgo.schema.lag import acknowledged_tps, lag_over
 
 
 class GroupListRow(msgspec.Struct, frozen=True):
@@ -44,7 +45,7 @@ class QueueLag(msgspec.Struct, frozen=True):
     """
     The offsets and the lag of a group in one queue.
 
-    @ivar behind_seconds: the age of the last consumed message; C{None} without lag.
+    @ivar behind_seconds: the age of the oldest message that waits; C{None} without lag, or if unknown.
     @ivar member: the client that consumes the queue.
     """
 
@@ -95,7 +96,7 @@ def ls(cluster: ClusterOptions, everything: bool, part: str, lagging: bool, outp
                         connection.message_model.value if connection is not None else None,
                         sorted({queue.topic for queue in stats.offset_table if not queue.topic.startswith("%")}),
                         lag_of(stats),
-                        stats.consume_tps,
+                        acknowledged_tps(stats),
                     )
                 )
                 progress.advance()
@@ -139,9 +140,7 @@ def lag(cluster: ClusterOptions, name: str, topic: str | None, output: str) -> N
                 one.broker_offset,
                 one.consumer_offset,
                 max(0, one.broker_offset - one.consumer_offset),
-                (now - one.last_timestamp) / 1000
-                if one.last_timestamp > 0 and one.broker_offset > one.consumer_offset
-                else None,
+                (waited_ms / 1000 if (waited_ms := lag_over((one,)).waited_ms(now)) else None),
                 one.last_timestamp,
                 owners.get(queue),
             )
@@ -164,7 +163,7 @@ def lag(cluster: ClusterOptions, name: str, topic: str | None, output: str) -> N
             f"Group {name} has no offsets.",
         )
         if output == TEXT and rows:
-            rate = f"consuming {stats.consume_tps:,.1f} per second"
+            rate = f"{acknowledged_tps(stats):,.1f} per second are acknowledged"
             if not owners and await groups.connections(name) is None:
                 rate = "no member is connected"
             click.echo(f"\nLag: {counted(lag_of(stats), 'message')}; {rate}.")

@@ -28,18 +28,17 @@ from smartgo.cli.support.diagnosisresults import (
     replication,
     unwritable,
 )
+from smartgo.cli.support.groupdiagnosis import GroupDiagnosis
 from smartgo.cli.support.output import counted, size, span
 from smartgo.cli.support.portprobe import PortReply, probe
-from smartgo.cli.support.progress import ProgressLine
 from smartgo.cli.support.session import ClusterSession
 from smartgo.client.administration.brokers import BrokerPlace
-from smartgo.client.administration.groups import BUILT_IN, lag_of
 from smartgo.client.internal.route import MASTER, WRITE
 from smartgo.errors import CallFailed, NotConnected, PeerRefused
 from smartgo.remoting.plainrefusal import REMARK
 from smartgo.schema import refusalkind
 from smartgo.schema.address import is_loopback_host, parse_address
-from smartgo.schema.bodies import ClusterInfo, ConsumerConnection, TopicConfig
+from smartgo.schema.bodies import ClusterInfo, TopicConfig
 from smartgo.schema.codes import RequestCode, ResponseCode
 from smartgo.schema.command import Command
 from smartgo.schema.topics import DLQ_PREFIX, TEMPLATE_TOPIC
@@ -48,7 +47,6 @@ INHERIT: Final = 1  # bit of a topic's permission: others may be made after it
 
 _RUNTIME: Final = re.compile(r"\[ (\d+) days, (\d+) hours, (\d+) minutes, (\d+) seconds \]")
 _TRY_TLS: Final = "the port requires TLS: try --tls, and --ca with its CA certificate"
-_MEMBERS_ASKED: Final = 50
 
 
 class Diagnosis:
@@ -67,6 +65,7 @@ class Diagnosis:
         self._seen: dict[str, ClusterInfo] = {}  # by registry
         self._shut: dict[str, int] = {}  # masters whose own permission lets nobody write, and that
         self._refusing: set[str] = set()  # masters whose store takes nothing
+        self._groups = GroupDiagnosis(session)
 
     async def run(self) -> FindingStream:
         """Yield the findings; a check whose requests fail is reported as not finished."""
@@ -82,7 +81,7 @@ class Diagnosis:
             yield one
         if not self._seen:
             return
-        looks: list[Callable[[], FindingStream]] = [self._brokers, self._template, self._topics, self._groups]
+        looks: list[Callable[[], FindingStream]] = [self._brokers, self._template, self._topics, self._groups.run]
         for look in looks:
             try:
                 async for one in look():
@@ -324,68 +323,6 @@ class Diagnosis:
                 route = await self._admin.topics.route(name)
                 return not any(each.perm & WRITE for each in route.queue_datas if each.broker_name == broker)
         return False
-
-    # -- groups ----------------------------------------------------------------------------------------------
-
-    async def _groups(self) -> FindingStream:
-        names = [name for name in await self._admin.groups.names() if name not in BUILT_IN]
-        well = 0
-        with ProgressLine(self._env.clock, "groups", len(names)) as progress:
-            for name in names:
-                found = [one async for one in self._group(name)]
-                well += not found
-                for one in found:
-                    yield one
-                progress.advance()
-        if well:
-            yield DiagnosisFinding(
-                OK,
-                "groups",
-                f"{well} of {counted(len(names), 'group')} healthy: no lag without a consumer, subscriptions agree",
-            )
-
-    async def _group(self, name: str) -> FindingStream:
-        subject = f"group {name}"
-        progress = await self._admin.groups.progress(name)
-        lag = lag_of(progress)
-        removed = sum(one.removed for one in progress.offset_table.values())
-        for one in judged("group-lost-messages", subject, removed, f"{removed:,}"):
-            yield one
-        connection = await self._admin.groups.connections(name)
-        if connection is None:
-            if lag:
-                for one in judged("group-empty", subject, lag, f"{lag:,} message{'' if lag == 1 else 's'}"):
-                    yield one
-            return
-        wants = await self._wants(name, connection)
-        topics = sorted({topic for one in wants.values() for topic in one})
-        for topic in topics:
-            by_text: dict[str | None, list[str]] = {}
-            for client, table in wants.items():
-                by_text.setdefault(table.get(topic), []).append(client)
-            if len(by_text) > 1:
-                words = "; ".join(f"{clients[0]} wants {text or 'nothing'}" for text, clients in by_text.items())
-                yield DiagnosisFinding(
-                    PROBLEM,
-                    subject,
-                    f"its members do not want the same of {topic}: {words}",
-                    "all members of a group must subscribe alike, or messages are lost to some; use a group each",
-                )
-
-    async def _wants(self, name: str, connection: ConsumerConnection) -> dict[str, dict[str, str]]:
-        """Return the subscriptions of each member; members that do not answer are left out."""
-        found = {}
-        for member in connection.connection_set[:_MEMBERS_ASKED]:
-            if len(connection.connection_set) == 1:
-                break
-            try:
-                info = await self._admin.groups.running_info(name, member.client_id)
-            except CallFailed:
-                continue
-            found[member.client_id] = {
-                one.topic: f"{one.sub_string} ({one.expression_type})" for one in info.subscription_set
-            }
-        return found
 
 
 def _addresses(info: ClusterInfo) -> list[str]:

@@ -29,6 +29,7 @@ from smartgo.schema.bodies import (
 from smartgo.schema.codes import RequestCode, ResponseCode
 from smartgo.schema.headers.consumers import ConsumerConnectionRequest, ConsumeTimeSpanRequest, RunningInfoRequest
 from smartgo.schema.headers.groups import ConsumeStatsRequest, DeleteGroupRequest, GroupConfigRequest
+from smartgo.schema.lag import acknowledged_tps, lag_over
 from smartgo.schema.topics import check_group, dlq_topic, retry_topic
 
 BUILT_IN: Final = frozenset(
@@ -52,7 +53,7 @@ _NO_GROUP = (ResponseCode.SUBSCRIPTION_GROUP_NOT_EXIST,)
 
 def lag_of(stats: ConsumeStats) -> int:
     """Return the lag of a group: the number of messages that it has not consumed yet, over all queues."""
-    return sum(max(0, one.broker_offset - one.consumer_offset) for one in stats.offset_table.values())
+    return lag_over(stats.offset_table.values()).messages
 
 
 class Groups:
@@ -192,6 +193,7 @@ class Groups:
         for one in found.values():
             total.offset_table.update(one.offset_table)
             total.consume_tps += one.consume_tps
+            total.acknowledged_tps = (total.acknowledged_tps or 0.0) + acknowledged_tps(one)
         return total
 
     @deferred

@@ -211,7 +211,7 @@ class AlertMonitor:
             entry, progress = entries.get(name), one.progress
             if entry is not None and progress is not None:
                 enabled = all(config.consume_enable for config in entry.configs.values())
-                lag_seconds = progress.lag_ms / 1000
+                lag_seconds = None if progress.lag_ms is None else progress.lag_ms / 1000
                 found[name] = GroupSnapshot(
                     progress.lag, lag_seconds, progress.consume_tps, one.members, enabled, progress.removed_unread
                 )

@@ -24,12 +24,15 @@ from twisted.python.failure import Failure
 
 from smartgo.broker.figures.stats import Total
 from smartgo.broker.interfaces import IBroker, IBrokerService
+from smartgo.broker.tables.progress import TimeQuestion
 from smartgo.env.interfaces import IEnvironment
 from smartgo.ha.interfaces import SlaveState
 from smartgo.ops.figures.retentionmetrics import removals
 from smartgo.ops.figures.storefigures import recovery_metrics, store_figures
 from smartgo.ops.figures.timermetrics import timer_metrics
+from smartgo.schema.bodies import ConsumeStats
 from smartgo.schema.codes import LANGUAGE_NAMES
+from smartgo.schema.lag import lag_over
 from smartgo.schema.topics import DLQ_PREFIX, RETRY_PREFIX, SCHEDULE_TOPIC, queue_ids
 
 SERIES: Final = 500
@@ -37,26 +40,7 @@ SERIES: Final = 500
 
 _NODE: Final = ("cluster", "node_type", "node_id")
 _EXPORTED: Final = ("cluster", "broker")
-_QUEUES_LOOKED_AT: Final = 8  # of one group and topic, for how long the oldest message waits
-
-
-class Lag:
-    """
-    The lag of one group in one topic.
-
-    @ivar messages: over all queues.
-    @ivar waiting: the queues with messages not yet consumed, with the offset of the first one each.
-    @ivar consumed: the sum of the group's offsets.
-    """
-
-    __slots__ = ("consumed", "group", "messages", "topic", "waiting")
-
-    def __init__(self, group: str, topic: str) -> None:
-        self.group = group
-        self.topic = topic
-        self.messages = 0
-        self.consumed = 0
-        self.waiting: list[tuple[int, int]] = []
+_MOST_QUEUES: Final = 4096  # of all groups, for how long their oldest messages wait
 
 
 class BrokerMetrics(Collector):
@@ -156,9 +140,10 @@ class OpenBrokerMetrics:
         yield self._counter(
             "smartgo_stats_overflowed", "Events not counted individually: too many topics or groups.", stats.overflowed
         )
-        puts, gets, backs = stats.flow_counts
+        puts, gets, backs, acks = stats.flow_counts
         yield from self._in(self._first(stats.put_totals(), puts))
         yield from self._out(self._first(stats.got_totals(), gets), self._first(stats.back_totals(), backs))
+        yield self._acknowledged(self._first(stats.acknowledged_totals(), acks))
 
     def _in(self, puts: Sequence[Total]) -> Iterator[Metric]:
         labels = (*_NODE, "topic", "message_type")
@@ -225,6 +210,15 @@ class OpenBrokerMetrics:
             back.add_metric((*self._exported, one.topic, one.group), one.minute.tps)
         return iter((count, size, rate, flow, back))
 
+    def _acknowledged(self, acks: Sequence[Total]) -> Metric:
+        labels = (*_NODE, "topic", "consumer_group", "is_retry")
+        family = CounterMetricFamily(
+            "smartgo_messages_acknowledged", "Messages acknowledged by committed offsets.", labels=labels
+        )
+        for one in acks:
+            family.add_metric((*self._node, one.topic, one.group, _is_retry(one.topic)), one.count)
+        return family
+
     # -- how far groups are ------------------------------------------------------------------------------------
 
     def _groups(self) -> Iterator[Metric]:
@@ -243,57 +237,48 @@ class OpenBrokerMetrics:
             "Milliseconds since the oldest message not consumed was stored.",
             labels=pair_labels,
         )
-        lags = self._lags()
         now = self._env.clock.wall_ms()
-        for lag in lags:
-            key = (*self._node, lag.topic, lag.group, _is_retry(lag.topic))
-            exported = (*self._exported, lag.topic, lag.group)
+        questions: list[TimeQuestion] = []
+        counts = self._counts(questions)
+        for (group, topic), stats in counts.items():
+            key = (*self._node, topic, group, _is_retry(topic))
+            exported = (*self._exported, topic, group)
+            lag = lag_over(stats.offset_table.values())
+            waited_ms = lag._replace(oldest_ms=self._oldest_ms.get((group, topic), 0)).waited_ms(now) or 0
             behind.add_metric(key, lag.messages)
             diff.add_metric(exported, lag.messages)
-            offset.add_metric(exported, lag.consumed)
-            oldest = self._oldest_ms.get((lag.group, lag.topic), now) if lag.messages else now
-            waits.add_metric(key, max(0, now - oldest))
-            latency.add_metric(exported, max(0, now - oldest))
-        self._look([lag for lag in lags if lag.messages])
+            offset.add_metric(exported, sum(one.consumer_offset for one in stats.offset_table.values()))
+            waits.add_metric(key, waited_ms if lag.messages else 0)
+            latency.add_metric(exported, waited_ms if lag.messages else 0)
+        self._look(counts, [one for one in questions if one.waits][:_MOST_QUEUES])
         return iter((behind, waits, diff, offset, latency))
 
-    def _lags(self) -> list[Lag]:
-        broker = self._broker
-        found: list[Lag] = []
-        pairs = broker.offsets.items()
-        for group, topic, queues in pairs:
-            if topic not in broker.topics or not broker.group_progress.reads(group, topic):
+    def _counts(self, questions: list[TimeQuestion]) -> dict[tuple[str, str], ConsumeStats]:
+        """Count what waits, by group and topic. @param questions: takes the times to look up."""
+        progress = self._broker.group_progress
+        found: dict[tuple[str, str], ConsumeStats] = {}
+        pairs = self._broker.offsets.items()
+        for group, topic, _ in pairs:
+            stats = progress.count(group, topic, questions)
+            if stats is None:
                 continue
             if len(found) == self._series:
                 self._dropped += 1 + sum(1 for _ in pairs)
                 break
-            lag = Lag(group, topic)
-            for queue_id, consumed in queues.items():
-                minimum, maximum = broker.store.bounds(topic, queue_id)
-                lag.consumed += consumed
-                if consumed < maximum:
-                    lag.messages += maximum - consumed
-                    lag.waiting.append((queue_id, max(consumed, minimum)))
-            found.append(lag)
+            found[group, topic] = stats
         return found
 
-    def _look(self, lags: Sequence[Lag]) -> None:
+    def _look(self, counts: dict[tuple[str, str], ConsumeStats], questions: Sequence[TimeQuestion]) -> None:
         """Measure in the background how old the oldest messages not consumed are; one measurement at a time."""
         if not self._looking:
             self._looking = True
-            Deferred.fromCoroutine(self._find_oldest(lags)).addBoth(self._looked)
+            Deferred.fromCoroutine(self._find_oldest(counts, questions)).addBoth(self._looked)
 
-    async def _find_oldest(self, lags: Sequence[Lag]) -> None:
-        found: dict[tuple[str, str], int] = {}
-        for lag in lags:
-            times = [
-                await self._broker.store.stored_ms(lag.topic, queue_id, offset)
-                for queue_id, offset in islice(lag.waiting, _QUEUES_LOOKED_AT)
-            ]
-            known = [stored_ms for stored_ms in times if stored_ms > 0]
-            if known:
-                found[lag.group, lag.topic] = min(known)
-        self._oldest_ms = found
+    async def _find_oldest(
+        self, counts: dict[tuple[str, str], ConsumeStats], questions: Sequence[TimeQuestion]
+    ) -> None:
+        await self._broker.group_progress.find_times(questions)
+        self._oldest_ms = {key: lag_over(one.offset_table.values()).oldest_ms or 0 for key, one in counts.items()}
 
     def _looked(self, result: object) -> None:
         self._looking = False

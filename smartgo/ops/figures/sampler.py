@@ -305,7 +305,7 @@ class FigureSampler:
             except CallFailed:
                 continue
             found[group] = GroupFigures(group, progress)
-            values = (progress.lag, progress.lag_ms / 1000, progress.consume_tps, progress.put_tps or 0.0)
+            values = (progress.lag, (progress.lag_ms or 0) / 1000, progress.consume_tps, progress.put_tps or 0.0)
             self.history.add(_GROUP + group, self._env.clock.wall_ms(), GROUP_FIGURES, values)
         for listener in list(self._listeners):
             rows = [found[group] for group in listener.groups if group in found]

@@ -11,6 +11,7 @@ from smartgo.env.interfaces import IClock
 from smartgo.ops.reading.view import Cached, ClusterView, PartialView, each
 from smartgo.ops.web.partial import Missing, MissingBroker
 from smartgo.schema.bodies import ConsumeStats
+from smartgo.schema.lag import acknowledged_tps, lag_over
 
 WATCHED: Final = 64
 """Groups whose lag is sampled: those that somebody looked at last."""
@@ -26,8 +27,8 @@ class Progress(msgspec.Struct, rename="camel"):
     The lag of a group over all its topics.
 
     @ivar lag: messages not consumed yet, including those to be redelivered.
-    @ivar lag_ms: the age of the message that it consumed last, in the queue with the largest delay; 0 if it has no lag.
-    @ivar consume_tps: messages per second that it received in the last minute.
+    @ivar lag_ms: the age of the oldest message that waits for it; 0 if none waits; null if brokers do not tell.
+    @ivar consume_tps: messages per second that it acknowledged in the last minute.
     @ivar put_tps: messages per second stored in its topics meanwhile; null if brokers do not report it.
     @ivar drain_seconds: seconds until the lag is gone at this rate; null: never, or unknown.
     @ivar removed_unread: messages that retention removed before the group read them; a broker forgets the count a week
@@ -35,7 +36,7 @@ class Progress(msgspec.Struct, rename="camel"):
     """
 
     lag: int
-    lag_ms: int
+    lag_ms: int | None
     consume_tps: float
     put_tps: float | None
     drain_seconds: float | None
@@ -115,17 +116,13 @@ class ProgressReader:
         return sum(one.stats_minute.tps for brokers in counted for one in brokers.values())
 
     def _summed(self, stats: ConsumeStats, put_tps: float | None) -> Progress:
-        lag = lag_ms = removed = 0
-        now = self._clock.wall_ms()
-        for one in stats.offset_table.values():
-            behind = max(0, one.broker_offset - one.consumer_offset)
-            lag += behind
-            removed += one.removed
-            if behind and one.last_timestamp > 0:
-                lag_ms = max(lag_ms, now - one.last_timestamp)
+        queues = stats.offset_table.values()
+        lag = lag_over(queues)
+        removed = sum(one.removed for one in queues)
+        consume_tps = acknowledged_tps(stats)
         drain: float | None = None
-        if lag == 0:
+        if lag.messages == 0:
             drain = 0.0
-        elif put_tps is not None and stats.consume_tps > put_tps:
-            drain = lag / (stats.consume_tps - put_tps)
-        return Progress(lag, lag_ms, stats.consume_tps, put_tps, drain, removed)
+        elif put_tps is not None and consume_tps > put_tps:
+            drain = lag.messages / (consume_tps - put_tps)
+        return Progress(lag.messages, lag.waited_ms(self._clock.wall_ms()), consume_tps, put_tps, drain, removed)

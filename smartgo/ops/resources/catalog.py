@@ -113,7 +113,7 @@ def all_resources(parts: ResourceParts) -> list[object]:
         TopicRoutesApi(view),
         EmptyingApi(view, offsets),
         GroupsApi(view, cluster.progress, cluster.survey),
-        GroupLagApi(view, cluster.progress),
+        GroupLagApi(env.clock, view, cluster.progress),
         GroupDamageApi(view, cluster.progress),
         GroupMembersApi(view),
         EventsApi(env.clock, cluster.sampler, cluster.progress),

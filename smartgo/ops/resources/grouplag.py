@@ -7,12 +7,14 @@ from typing import Annotated, Final
 import msgspec
 from msgspec import Meta
 
+from smartgo.env.interfaces import IClock
 from smartgo.ops.reading.progress import ProgressReader, ProgressView
 from smartgo.ops.reading.view import ClusterView
 from smartgo.ops.resources.names import GroupPath
 from smartgo.ops.web.pagination import ListQuery, Page, page_of
 from smartgo.ops.web.routes import READ, RouteCall, route
-from smartgo.schema.bodies import MessageQueue
+from smartgo.schema.bodies import MessageQueue, OffsetWrapper
+from smartgo.schema.lag import lag_over
 
 _GONE: Final = {404: "There is no such group, or no such broker."}
 
@@ -22,6 +24,7 @@ class LagRow(msgspec.Struct, rename="camel"):
     The lag of a group in one queue.
 
     @ivar last_ms: when the last consumed message was stored, wall clock; null if there is none.
+    @ivar lag_ms: the age of the oldest message that waits; 0 if none waits; null if the broker does not tell.
     @ivar owner: the member that consumes the queue, if requested and known.
     """
 
@@ -32,16 +35,23 @@ class LagRow(msgspec.Struct, rename="camel"):
     offset: int
     lag: int
     last_ms: int | None
+    lag_ms: int | None
     owner: str | None = None
 
 
 class TopicLag(msgspec.Struct, rename="camel"):
-    """The lag of a group in one topic."""
+    """
+    The lag of a group in one topic.
+
+    @ivar last_ms: when the last consumed message was stored, wall clock; null if there is none.
+    @ivar lag_ms: the age of the oldest message that waits; 0 if none waits; null if brokers do not tell.
+    """
 
     topic: str
     queues: int
     lag: int
     last_ms: int | None
+    lag_ms: int | None
 
 
 LagTopic = Annotated[str, Meta(max_length=127, description="Only those of one topic.")]
@@ -60,7 +70,8 @@ class LagQuery(ListQuery, kw_only=True):
 class GroupLagApi:
     """The progress and the lag of consumer groups."""
 
-    def __init__(self, view: ClusterView, progress: ProgressReader) -> None:
+    def __init__(self, clock: IClock, view: ClusterView, progress: ProgressReader) -> None:
+        self._clock = clock
         self._view = view
         self._progress = progress
 
@@ -83,15 +94,18 @@ class GroupLagApi:
         refuses=_GONE,
     )
     async def topics(self, call: RouteCall[GroupPath, ListQuery, None]) -> Page[TopicLag]:
-        """List the lag of a group by topic; sorted by topic, lag, queues or lastMs."""
+        """List the lag of a group by topic; sorted by topic, lag, queues, lastMs or lagMs."""
         entry = await self._view.partial(call.missing).group(call.path.name)
-        found: dict[str, TopicLag] = {}
+        found: dict[str, list[OffsetWrapper]] = {}
         for queue, one in (await self._progress.stats(entry.name, call.missing)).offset_table.items():
-            row = found.setdefault(queue.topic, TopicLag(queue.topic, 0, 0, None))
-            row.queues += 1
-            row.lag += max(0, one.broker_offset - one.consumer_offset)
-            row.last_ms = max(row.last_ms or 0, one.last_timestamp) or None
-        return page_of(found.values(), call.query, _TOPIC_SORTS, lambda one: one.topic, "topic")
+            found.setdefault(queue.topic, []).append(one)
+        now_ms = self._clock.wall_ms()
+        rows = []
+        for topic, queues in found.items():
+            lag = lag_over(queues)
+            last_ms = max(one.last_timestamp for one in queues) or None
+            rows.append(TopicLag(topic, len(queues), lag.messages, last_ms, lag.waited_ms(now_ms)))
+        return page_of(rows, call.query, _TOPIC_SORTS, lambda one: one.topic, "topic")
 
     @route(
         "GET",
@@ -103,7 +117,7 @@ class GroupLagApi:
         refuses=_GONE,
     )
     async def lag(self, call: RouteCall[GroupPath, LagQuery, None]) -> Page[LagRow]:
-        """List the lag of a group by queue; sorted by queue, lag, offset or lastMs."""
+        """List the lag of a group by queue; sorted by queue, lag, offset, lastMs or lagMs."""
         view = self._view.partial(call.missing)
         entry = await view.group(call.path.name)
         query = call.query
@@ -111,10 +125,11 @@ class GroupLagApi:
         owners: dict[MessageQueue, str] = {}
         if query.owners:
             owners = await view.admin.groups.owners(entry.name)
+        now_ms = self._clock.wall_ms()
         rows = []
         for queue, one in stats.offset_table.items():
-            behind = max(0, one.broker_offset - one.consumer_offset)
-            if (query.behind and not behind) or (query.topic and queue.topic != query.topic):
+            lag = lag_over((one,))
+            if (query.behind and not lag.messages) or (query.topic and queue.topic != query.topic):
                 continue
             rows.append(
                 LagRow(
@@ -123,8 +138,9 @@ class GroupLagApi:
                     queue.queue_id,
                     one.broker_offset,
                     one.consumer_offset,
-                    behind,
+                    lag.messages,
                     one.last_timestamp or None,
+                    lag.waited_ms(now_ms),
                     owners.get(queue),
                 )
             )
@@ -136,10 +152,12 @@ _TOPIC_SORTS: Final = {
     "lag": lambda one: one.lag,
     "queues": lambda one: one.queues,
     "lastMs": lambda one: one.last_ms or 0,
+    "lagMs": lambda one: -1 if one.lag_ms is None else one.lag_ms,
 }
 _LAG_SORTS: Final = {
     "queue": lambda one: (one.topic, one.broker, one.queue_id),
     "lag": lambda one: one.lag,
     "offset": lambda one: one.offset,
     "lastMs": lambda one: one.last_ms or 0,
+    "lagMs": lambda one: -1 if one.lag_ms is None else one.lag_ms,
 }

@@ -278,7 +278,7 @@ _SORTS: Final = {
 }
 _SURVEYED: Final[Mapping[str, Callable[[GroupRow], float]]] = {
     "lag": lambda one: -1 if one.progress is None else one.progress.lag,
-    "lagMs": lambda one: -1 if one.progress is None else one.progress.lag_ms,
+    "lagMs": lambda one: -1 if one.progress is None or one.progress.lag_ms is None else one.progress.lag_ms,
     "consumeTps": lambda one: -1 if one.progress is None else one.progress.consume_tps,
     "members": lambda one: -1 if one.members is None else one.members,
 }

@@ -85,6 +85,8 @@ class OffsetWrapper(Body):
     @ivar last_timestamp: when the last consumed message was stored, in ms.
     @ivar removed: smartgo's own: messages that retention removed before the group consumed them, since the broker
         started.
+    @ivar waiting_since: smartgo's own: when the oldest message that waits for the group was stored, in ms; 0 if none
+        waits; C{None} from brokers that do not tell.
     """
 
     broker_offset: Int64 = always(0)
@@ -92,13 +94,21 @@ class OffsetWrapper(Body):
     pull_offset: Int64 | None = None
     last_timestamp: Int64 = always(0)
     removed: Int64 = 0
+    waiting_since: Int64 | None = None
 
 
 class ConsumeStats(Body):
-    """The progress of a group (208)."""
+    """
+    The progress of a group (208).
+
+    @ivar consume_tps: messages per second that were delivered to the group in the last minute.
+    @ivar acknowledged_tps: smartgo's own: messages per second that the group acknowledged, by committing larger
+        offsets, in the last minute; C{None} from brokers that do not tell.
+    """
 
     offset_table: dict[MessageQueue, OffsetWrapper] = always({})
     consume_tps: Double = always(0.0)
+    acknowledged_tps: Double | None = None
 
     queue_keyed: ClassVar = frozenset({"offsetTable"})
 

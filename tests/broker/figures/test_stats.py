@@ -300,6 +300,22 @@ class BrokerStatsTests(SynchronousTestCase):
         self.assertIsNone(self.stats.counted("GROUP_GET_NUMS", "U@g"))
         self.assertIsNotNone(self.stats.counted("GROUP_GET_NUMS", "U@h"))
 
+    def test_acknowledged(self) -> None:
+        """Acknowledged messages are counted by group and topic, apart from delivered ones, until either is deleted."""
+        self.stats.found("g", "T", 60, 1)
+        for topic, group in (("T", "g"), ("T", "h"), ("U", "g")):
+            self.stats.acknowledged(group, topic, 6)
+        self.clock.advance(30)
+        self.assertEqual(self.stats.acknowledged_tps("g", "T"), 0.2)
+        self.assertEqual(self.stats.consume_tps("g", "T"), 2.0)
+        counted = self.stats.counted("GROUP_ACK_NUMS", "T@g")
+        assert counted is not None
+        self.assertEqual(counted.values.minute.sum, 6)
+        self.stats.forget_topic("U")
+        self.stats.forget_group("h")
+        left = [(one.topic, one.group, one.count) for one in self.stats.acknowledged_totals()]
+        self.assertEqual(left, [("T", "g", 6)])
+
     def test_bounded(self) -> None:
         """Beyond the limit new flows are not counted one by one, until others were idle for a day."""
         stats = BrokerStats(self.clock, limit=3)
@@ -325,7 +341,7 @@ class BrokerStatsTests(SynchronousTestCase):
             self.stats.stored("Busy", 1, 1)
         self.stats.stored("New", 1, 1)
         self.assertEqual([one.topic for one in self.stats.put_totals()], ["Busy", "New"])
-        self.assertEqual(self.stats.flow_counts, (2, 0, 0))
+        self.assertEqual(self.stats.flow_counts, (2, 0, 0, 0))
 
     def test_no_timers(self) -> None:
         """Counting and asking leave no timer behind."""

@@ -36,6 +36,18 @@ class ProgressTests(AdminCase):
         }
         self.assertEqual(rows, {("T", 0): [3, 2, 2000], ("T", 1): [1, 0, 0], ("%RETRY%g", 0): [0, 0, 0]})
         self.assertEqual(shown["consumeTps"], 1.0)
+        since = {key: one["waitingSince"] for key, one in by_queue(shown["offsetTable"]).items()}
+        self.assertEqual(since, {("T", 0): 3000, ("T", 1): 1500, ("%RETRY%g", 0): 0})
+
+    def test_acknowledged(self) -> None:
+        """208 tells the rate at which a group acknowledges, whatever was delivered to it."""
+        self.create("T", readQueueNums=1)
+        self.offsets.commit("g", "T", 0, 30)
+        self.stats.found("g", "T", 90, 1)
+        self.stats.acknowledged("g", "T", 30)
+        self.env.clock.advance(30)
+        shown = self.show(RequestCode.GET_CONSUME_STATS, consumerGroup="g")
+        self.assertEqual((shown["consumeTps"], shown["acknowledgedTps"]), (3.0, 1.0))
 
     def test_progress_in_one_topic(self) -> None:
         """208 for one topic shows that one, also where the group has no offsets there; unknown topics are left out."""

@@ -301,6 +301,19 @@ class DoctorTests(Examining):
         said = self.examine()["warning", "group cg"]
         self.assertIn("1,204 messages were removed before this group read them", said)
 
+    def test_hanging_group(self) -> None:
+        """A group whose consumer is connected and hangs at its first message is late, by the age of that message."""
+        self.out("topic", "create", "T", "-n", "1")
+        self.cluster.heartbeat("cg", "T")
+        self.cluster.broker.offsets.commit("cg", "T", 0, 0)
+        self.cluster.send("T")
+        self.cluster.pump(1.0)
+        self.assertNotIn(("warning", "group cg"), self.examine())
+        for _ in range(11):
+            self.cluster.pump(60.0, step=10.0)
+            self.cluster.heartbeat("cg", "T")
+        self.assertIn("is 11 min behind", self.examine()["warning", "group cg"])
+
     def test_groups(self) -> None:
         """A group that messages wait for and nobody is in, and dead letters, are told."""
         self.out("topic", "create", "T", "-n", "1")

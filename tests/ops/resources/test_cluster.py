@@ -144,6 +144,29 @@ class GroupTests(ClusterCase):
         self.assertEqual((row["members"], row["progress"]["lag"], row["model"]), (1, 3, "CLUSTERING"))
         self.assertEqual(self.get("/topics/Orders/groups")["items"], ["audit"])
 
+    def test_hanging_group(self) -> None:
+        """A group that acknowledges nothing: its time lag counts from the first message, and no end is told."""
+        cluster = self.front.cluster
+        self.order("POST", "/topics", {"name": "Orders", "readQueues": 1, "writeQueues": 1})
+        cluster.heartbeat("audit", "Orders")
+        commit = UpdateOffsetRequest(consumer_group="audit", topic="Orders", queue_id=0, commit_offset=0)
+        cluster.ask(Command.request(RequestCode.UPDATE_CONSUMER_OFFSET, commit))
+        for _ in range(3):
+            cluster.send("Orders")
+        cluster.broker.stats.found("audit", "Orders", 3, 600)
+        cluster.pump(30.0)
+        progress = self.get("/groups/audit/progress")
+        self.assertTrue(30_000 <= progress["lagMs"] < 32_000, progress)
+        self.assertEqual((progress["lag"], progress["consumeTps"], progress["drainSeconds"]), (3, 0.0, None))
+        for view in ("lag", "topics"):
+            row = self.get(f"/groups/audit/{view}?sort=-lagMs")["items"][0]
+            self.assertTrue(30_000 <= row["lagMs"] < 32_000, row)
+        for offset in (1, 3, 2):
+            commit = UpdateOffsetRequest(consumer_group="audit", topic="Orders", queue_id=0, commit_offset=offset)
+            cluster.ask(Command.request(RequestCode.UPDATE_CONSUMER_OFFSET, commit))
+        totals = [(one.topic, one.count) for one in cluster.broker.stats.acknowledged_totals()]
+        self.assertEqual(totals, [("Orders", 3)])
+
     def test_by_lag(self) -> None:
         """Groups are sorted by how they are over all pages; those of which nobody tells stand at the lower end."""
         cluster = self.front.cluster

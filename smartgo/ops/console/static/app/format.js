@@ -73,6 +73,9 @@ export function clock(ms) {
   }).format(ms);
 }
 
+// A duration in milliseconds; null for unknown.
+export const durationMs = (ms) => duration(ms === null || ms === undefined ? null : ms / 1000);
+
 // "3 d 4 h", "12 min 5 s", "340 ms": two parts at most.
 export function duration(seconds) {
   if (seconds === null || seconds === undefined || !Number.isFinite(seconds)) return NONE;

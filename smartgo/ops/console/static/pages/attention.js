@@ -1,7 +1,7 @@
 // Problems that need attention, derived from the data of the overview; the server's alert rules have the thresholds.
 import { html } from "../app/html.js";
 import { masterless } from "../app/brokers.js";
-import { duration, number, percent } from "../app/format.js";
+import { durationMs, number, percent } from "../app/format.js";
 import { t, tn } from "../app/i18n.js";
 import { Icon } from "../app/icons.js";
 import { Card } from "../app/parts.js";
@@ -36,11 +36,11 @@ function findings(brokers, groups, rules) {
     const lag = one.progress?.lag ?? 0;
     if (!lag) continue;
     const place = ["groups", one.name];
-    const values = { name: one.name, n: number(lag), duration: duration(one.progress.lagMs / 1000) };
+    const values = { name: one.name, n: number(lag), duration: durationMs(one.progress.lagMs) };
     if (!one.consumeEnabled) found.push({ tone: "bad", place, text: t("attention.disabled", values) });
     else if (one.members === 0) found.push({ tone: "warn", place, text: t("attention.nobody", values) });
     else {
-      const tone = toneOf(rules, "group-late", one.progress.lagMs / 1000);
+      const tone = toneOf(rules, "group-late", (one.progress.lagMs ?? 0) / 1000);
       if (tone) found.push({ tone, place, text: t("attention.late", values) });
     }
   }

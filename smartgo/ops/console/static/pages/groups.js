@@ -3,7 +3,7 @@ import { html, useEffect, useState } from "../app/html.js";
 import { del, get, listen, may, path } from "../app/api.js";
 import { Chart } from "../app/chart.js";
 import { attempt, confirm, openDialog } from "../app/dialog.js";
-import { duration, number, rate, short } from "../app/format.js";
+import { duration, durationMs, number, rate, short } from "../app/format.js";
 import { t } from "../app/i18n.js";
 import { Badge, Button, Card, Check, Empty, LinkButton, Loaded, Page, Stat, Tabs, Time } from "../app/parts.js";
 import { useResource } from "../app/resource.js";
@@ -43,7 +43,7 @@ function List({ query }) {
     { id: "members", title: t("column.members"), sort: "members", num: true, cell: (one) => told(one, ({ members }) => (members === 0 ? html`<span class="faint">0</span>` : number(members))) },
     { id: "model", title: t("column.model"), hide: true, cell: (one) => told(one, ({ model }) => (model ? t(`model.${model.toLowerCase()}`) : html`<span class="faint">–</span>`)) },
     { id: "lag", title: t("column.lag"), sort: "lag", num: true, cell: (one) => told(one, ({ progress }) => number(progress?.lag)) },
-    { id: "time", title: t("column.lagTime"), sort: "lagMs", num: true, hide: true, cell: (one) => told(one, ({ progress }) => (progress ? duration(progress.lagMs / 1000) : "–")) },
+    { id: "time", title: t("column.lagTime"), sort: "lagMs", num: true, hide: true, cell: (one) => told(one, ({ progress }) => durationMs(progress?.lagMs)) },
     { id: "tps", title: t("column.consumeRate"), sort: "consumeTps", num: true, hide: true, cell: (one) => told(one, ({ progress }) => rate(progress?.consumeTps)) },
     { id: "drain", title: t("column.drain"), num: true, hide: true, cell: (one) => told(one, ({ progress }) => drain(progress)) },
     { id: "retry", title: t("column.retryMax"), sort: "retryMax", num: true, hide: true, cell: (one) => number(one.retryMax) },
@@ -89,7 +89,7 @@ function Group({ name, tab, query }) {
     <${Loaded} from=${group}>
       ${(one) => html`<div class="stats">
           <${Stat} label=${t("column.lag")} value=${number(one.progress?.lag)} note=${t("lag.messages")} tone=${one.progress?.lag > 0 ? "warn" : "good"} />
-          <${Stat} label=${t("column.lagTime")} value=${one.progress ? duration(one.progress.lagMs / 1000) : "–"} note=${t("lag.time.note")} />
+          <${Stat} label=${t("column.lagTime")} value=${durationMs(one.progress?.lagMs)} note=${t("lag.time.note")} />
           <${Stat} label=${t("column.consumeRate")} value=${rate(one.progress?.consumeTps)} note=${t("figure.perSecond")} />
           <${Stat} label=${t("column.putRate")} value=${rate(one.progress?.putTps)} note=${t("figure.perSecond")} />
           <${Stat} label=${t("column.drain")} value=${drain(one.progress)} note=${t("lag.drain.note")} />
@@ -149,6 +149,7 @@ function Lag({ name, query }) {
     { id: "lag", title: t("column.lag"), sort: "lag", num: true, cell: (one) => html`<span class=${one.lag > 0 ? "tone-warn" : ""}>${number(one.lag)}</span>` },
     { id: "offset", title: t("column.position"), sort: "offset", num: true, hide: true, cell: (one) => number(one.offset) },
     { id: "max", title: t("column.maxOffset"), num: true, hide: true, cell: (one) => number(one.maxOffset) },
+    { id: "time", title: t("column.lagTime"), sort: "lagMs", num: true, cell: (one) => durationMs(one.lagMs) },
     { id: "last", title: t("column.lastConsumed"), sort: "lastMs", num: true, hide: true, cell: (one) => html`<${Time} ms=${one.lastMs} relative />` },
     { id: "owner", title: t("column.owner"), hide: true, cell: (one) => (one.owner ? html`<a href=${href(["clients", one.owner])}><code>${one.owner}</code></a>` : html`<span class="faint">–</span>`) },
   ];
@@ -193,6 +194,7 @@ function Topics({ name }) {
     { id: "topic", title: t("column.topic"), cell: (one) => html`<a class="name" href=${href(["topics", one.topic])}>${one.topic}</a>` },
     { id: "queues", title: t("column.queues"), num: true, cell: (one) => number(one.queues) },
     { id: "lag", title: t("column.lag"), num: true, cell: (one) => number(one.lag) },
+    { id: "time", title: t("column.lagTime"), num: true, cell: (one) => durationMs(one.lagMs) },
     { id: "last", title: t("column.lastConsumed"), num: true, hide: true, cell: (one) => html`<${Time} ms=${one.lastMs} relative />` },
   ];
   return html`<${Loaded} from=${topics}>

@@ -3,7 +3,7 @@ import { batch, html, useEffect, useState } from "../app/html.js";
 import { get, listen } from "../app/api.js";
 import { masterless } from "../app/brokers.js";
 import { Chart } from "../app/chart.js";
-import { bytes, duration, number, percent, rate, short } from "../app/format.js";
+import { bytes, durationMs, number, percent, rate, short } from "../app/format.js";
 import { t } from "../app/i18n.js";
 import { Badge, Card, Empty, Health, Loaded, Meter, Page, Stat } from "../app/parts.js";
 import { useResource } from "../app/resource.js";
@@ -166,7 +166,7 @@ function Behind({ groups }) {
     { id: "name", title: t("column.group"), cell: (one) => html`<a class="name" href=${href(["groups", one.name])}>${one.name}</a>` },
     { id: "members", title: t("column.members"), num: true, cell: (one) => number(one.members) },
     { id: "lag", title: t("column.lag"), num: true, cell: (one) => number(one.progress.lag) },
-    { id: "time", title: t("column.lagTime"), num: true, cell: (one) => duration(one.progress.lagMs / 1000) },
+    { id: "time", title: t("column.lagTime"), num: true, cell: (one) => durationMs(one.progress.lagMs) },
   ];
   return html`<${Card} title=${t("overview.behind")} flush>
     ${rows.length
