@@ -8,8 +8,10 @@ bounded, and so is the number of series; the one that nobody added to for longes
 from __future__ import annotations
 
 from array import array
+from bisect import bisect_left
 from collections import OrderedDict
 from collections.abc import Iterable, Sequence
+from itertools import groupby
 from typing import Any, Final, NamedTuple
 
 import msgspec
@@ -100,6 +102,28 @@ class _Ring:
         self._sums = [0.0] * len(self._sums)
         self._count = 0
 
+    def between(self, begin_ms: int, before_ms: int) -> tuple[int, int]:
+        """
+        Return which points stand between two times: the number of the first, and that after the last.
+
+        @param before_ms: where finer points begin; the very first point is left out if its step reaches beyond that,
+            as all that it holds may be in them.
+        """
+        first, last = bisect_left(self.at, begin_ms), bisect_left(self.at, before_ms)
+        if last == 1 and self.at[0] + self.level.seconds * 1000 > before_ms:
+            return 0, 0
+        return first, last
+
+    def kept(self) -> SavedLevel:
+        """Return the points, with one for the samples since the last."""
+        at, values = self.at[:], [column[:] for column in self.values]
+        at_ms = self._open * self.level.seconds * 1000
+        if self._count and (not at or at_ms > at[-1]):
+            at.append(at_ms)
+            for column, total in zip(values, self._sums, strict=True):
+                column.append(total / self._count)
+        return SavedLevel(self.level.seconds, at.tobytes(), [column.tobytes() for column in values])
+
     def _put(self, at_ms: int, values: Sequence[float]) -> None:
         self.at.append(at_ms)
         for column, value in zip(self.values, values, strict=True):
@@ -158,29 +182,44 @@ class History:
 
     def points(self, name: str, begin_ms: int, end_ms: int, most: int) -> Points:
         """
-        Return the points of a series between two times, from the finest ring that goes back that far.
+        Return the points of a series between two times: the finest that there are for each part of the range.
+
+        Where the samples do not go back to the beginning of the range, minutes stand before them, and hours before
+        those. Points of different steps are averaged to the coarsest of them.
 
         @param most: points; more are put together by their means.
         """
         series = self._series.get(name)
         if series is None:
             return Points(0, [], [])
-        ring = series.rings[0]
-        for one in series.rings:
-            # A ring that is not full yet holds all there ever was.
-            if one.at and one.at[0] <= begin_ms:
-                ring = one
-                break
-            # A coarser point begins before the first sample in it: that alone is no longer past.
-            if one.at and (not ring.at or one.at[0] < ring.at[0] - one.level.seconds * 1000):
-                ring = one
-        chosen = [number for number, at in enumerate(ring.at) if begin_ms <= at <= end_ms]
-        step = max(1, -(-len(chosen) // most))
-        groups = [chosen[first : first + step] for first in range(0, len(chosen), step)]
+        parts: list[tuple[_Ring, int, int]] = []
+        before_ms = end_ms + 1
+        for ring in series.rings:
+            first, last = ring.between(begin_ms, before_ms)
+            if first < last:
+                parts.append((ring, first, last))
+            if ring.at:
+                before_ms = min(before_ms, ring.at[0])
+        parts.reverse()
+        at = [one for ring, first, last in parts for one in ring.at[first:last]]
+        columns = [
+            [one for ring, first, last in parts for one in ring.values[figure][first:last]]
+            for figure in range(len(series.figures))
+        ]
+        if not at:
+            return Points(0, [], [[] for _ in columns])
+        step_ms = parts[0][0].level.seconds * 1000
+        if len(parts) > 1:
+            step_ms *= max(1, -(-(at[-1] - at[0]) // (step_ms * max(1, most - 1))))
+            groups = [list(group) for _, group in groupby(range(len(at)), lambda number: at[number] // step_ms)]
+        else:
+            width = -(-len(at) // most)
+            step_ms *= width
+            groups = [list(range(first, min(first + width, len(at)))) for first in range(0, len(at), width)]
         return Points(
-            ring.level.seconds * 1000 * step,
-            [ring.at[group[-1]] for group in groups],
-            [[_mean(column, group) for group in groups] for column in ring.values],
+            step_ms,
+            [at[group[-1]] for group in groups],
+            [[_mean(column, group) for group in groups] for column in columns],
         )
 
     # -- keeping it ------------------------------------------------------------------------------------------------
@@ -193,10 +232,7 @@ class History:
                 SavedSeries(
                     name,
                     list(one.figures),
-                    [
-                        SavedLevel(ring.level.seconds, ring.at.tobytes(), [column.tobytes() for column in ring.values])
-                        for ring in one.rings[1:]
-                    ],
+                    [ring.kept() for ring in one.rings[1:]],
                 )
                 for name, one in self._series.items()
             ],
@@ -228,7 +264,7 @@ def _fill(ring: _Ring, level: SavedLevel) -> None:
         column.frombytes(data)
 
 
-def _mean(column: array[float], numbers: Iterable[int]) -> float:
+def _mean(column: Sequence[float], numbers: Iterable[int]) -> float:
     found = [column[number] for number in numbers]
     return sum(found) / len(found)
 

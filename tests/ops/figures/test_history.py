@@ -46,6 +46,28 @@ class HistoryTests(SynchronousTestCase):
         found = filled(3 * 3600).points("cluster", BEGAN - 6 * 3_600_000, BEGAN + 4 * 3_600_000, 1000)
         self.assertEqual(found.step_ms, 60_000)
 
+    def test_every_range(self) -> None:
+        """Every range shows all that was sampled in it, whatever the hour: no gap is longer than two of its steps."""
+        history = History()
+        began = BEGAN + 38 * 60_000  # not at a whole hour
+        for second in range(0, 30 * 3600, 10):
+            history.add("cluster", began + second * 1000, FIGURES, (second, 1))
+            if second % 1230:
+                continue
+            now = began + second * 1000
+            for hours in (0.25, 1, 6, 24, 720):
+                begin = now - round(hours * 3_600_000)
+                found = history.points("cluster", begin, now, 300)
+                step = max(found.step_ms, 10_000 + (now - max(begin, began)) // 300)  # samples have no step
+                case = f"{second} s, {hours} h, step {step}"
+                self.assertLessEqual(len(found.at_ms), 300, case)
+                self.assertLessEqual(max(begin, began), found.at_ms[0] + step, case)
+                self.assertLessEqual(found.at_ms[0] - max(begin, began), 2 * step, case)
+                self.assertLessEqual(now - found.at_ms[-1], step, case)
+                pairs = zip(found.at_ms, found.at_ms[1:], strict=False)
+                self.assertLessEqual(max((later - one for one, later in pairs), default=0), 2 * step, case)
+                self.assertEqual(set(found.values[1]), {1.0}, case)
+
     def test_bounded(self) -> None:
         """A ring keeps about as many points as it may, however many come."""
         saved = filled(3 * 86400, 10).saved().series[0]
