@@ -209,6 +209,7 @@ class RequestCode(IntEnum):
     BACKUP_STORE = 30003
     GET_STORE_STATE = 30004
     SCRUB_STORE = 30005
+    FIND_MISSING_QUEUES = 30006
 
 
 class ResponseCode(IntEnum):

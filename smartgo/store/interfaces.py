@@ -297,6 +297,9 @@ class IMessageStore(Interface):
     def queues() -> Iterable[tuple[str, int]]:
         """All queues that have units, as (topic, queue id)."""
 
+    def has_queue(topic: str, queue_id: int) -> bool:
+        """Tell whether a queue has had a message, readable or not, since its topic was last deleted."""
+
     def last_at(topic: str, queue_id: int) -> int:
         """Physical offset of the last message of a queue; -1 where it has none."""
 
@@ -306,6 +309,13 @@ class IMessageStore(Interface):
 
         @param since: of a slave: queues whose first message lies at this physical offset or behind stay, as they may be
             of a topic of the same name that the master made later. C{None}: all go.
+        """
+
+    async def deletions_saved() -> None:
+        """
+        Return when all deletions of topics are durable.
+
+        @raise ServiceNotAvailable: one could not be made durable, or the store is closed.
         """
 
     def subscribe(listener: IArrivalListener) -> None:

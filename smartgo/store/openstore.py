@@ -368,3 +368,10 @@ class OpenStore(StoreReads):
             return self._removal.drop(topic, min([self._commitlog.whole, *kept.values()]), kept)
         except OSError as error:
             return fail(error)
+
+    async def deletions_saved(self) -> None:
+        """See L{IMessageStore.deletions_saved}."""
+        await self._removal.idle()
+        trouble = self._trouble
+        if trouble is not None and trouble.kind in (RefusalKind.CLOSED, RefusalKind.FAILED):
+            raise ServiceNotAvailable(trouble.words)

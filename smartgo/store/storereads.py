@@ -127,6 +127,11 @@ class StoreReads:
         """See L{IMessageStore.queues}."""
         return [queue.key for queue in self._queues if queue.visible > queue.minimum]
 
+    def has_queue(self, topic: str, queue_id: int) -> bool:
+        """See L{IMessageStore.has_queue}."""
+        queue = self._by_key.get((topic, queue_id))
+        return queue is not None and queue.next_offset > 0
+
     def last_at(self, topic: str, queue_id: int) -> int:
         """See L{IMessageStore.last_at}."""
         queue = self._by_key.get((topic, queue_id))

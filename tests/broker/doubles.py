@@ -112,6 +112,10 @@ class FakeStore:
         """Those that have something."""
         return list(self.stored)
 
+    def has_queue(self, topic: str, queue_id: int) -> bool:
+        """Whether it has something."""
+        return (topic, queue_id) in self.stored
+
     def last_at(self, topic: str, queue_id: int) -> int:
         """As if the log began with it."""
         return 0 if self.stored.get((topic, queue_id), (0, []))[1] else -1

@@ -10,6 +10,9 @@ sooner for a topic that the log has and the table lacks. Three rules are stricte
  - Delivery positions count when our log has come as far as the master's was then. What it had delivered may not have
    come yet: should we become the master before, nobody would deliver that again.
 
+Queues of topics that were deleted between two copies are found by asking for queues
+(L{smartgo.broker.cluster.deletedqueues}).
+
 After the tables, damaged regions of our log are put right with the master's bytes
 (L{smartgo.broker.cluster.damagefetcher}).
 
@@ -33,6 +36,7 @@ from twisted.python.failure import Failure
 from zope.interface import implementer
 
 from smartgo.broker.cluster.damagefetcher import DamageFetcher
+from smartgo.broker.cluster.deletedqueues import DeletedQueues
 from smartgo.broker.cluster.registrar import Ask
 from smartgo.broker.tables.adoption import adopt
 from smartgo.broker.tables.groups import GroupTable
@@ -121,6 +125,7 @@ class TableReplicator(Service):
         self._delays = tables.delays
         self._followed = followed
         self._damage = damage
+        self._deleted = DeletedQueues(store, tables.topics, self._ask, followed)
         self._delays_changed = tables.delays_changed
         self._timer: IDelayedCall | None = None
         self._running: Deferred[None] = succeed(None)
@@ -179,6 +184,7 @@ class TableReplicator(Service):
                 return False
             for step in (
                 self._copy_topics,
+                self._deleted.remove,
                 self._copy_groups,
                 self._copy_delays,
                 self._copy_offsets,
@@ -224,9 +230,11 @@ class TableReplicator(Service):
         return answer
 
     async def _end_of(self, master: str) -> int:
-        """Ask the master where its log ends; -1 where it does not say."""
+        """Ask the master where its log ends; -1 where it does not say. Note when it was started, too."""
         answer = await self._ask(master, Command.request(RequestCode.GET_BROKER_RUNTIME_INFO))
-        told = KVTable.decode(answer.body).table.get("commitLogMaxOffset", "")
+        table = KVTable.decode(answer.body).table
+        self._deleted.note_start(master, table.get("bootTimestamp", ""))
+        told = table.get("commitLogMaxOffset", "")
         return int(told) if told.isdecimal() else -1
 
     # -- tables ------------------------------------------------------------------------------------------------

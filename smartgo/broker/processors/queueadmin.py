@@ -1,8 +1,8 @@
 """
 Requests of administrators about the queues themselves: their units (321), the removal of unused ones (306, 316), and
-of expired log files (329, 27, 30002).
+of expired log files (329, 27, 30002), and the question of slaves for queues that are gone (30006).
 
-Rules: docs/spec/broker#queries and docs/spec/broker#statistics.
+Rules: docs/spec/broker#queries, docs/spec/broker#statistics and docs/spec/ha#tables.
 """
 
 from __future__ import annotations
@@ -24,6 +24,8 @@ from smartgo.schema.bodies import (
     ConsumeQueueBody,
     ConsumeQueueData,
     ExpiringFile,
+    MissingQueues,
+    QueueNames,
     RetentionReport,
     SubscriptionData,
 )
@@ -36,6 +38,8 @@ from smartgo.store.retention import RetentionPlan
 
 UNITS = 10_000
 """The most units that one request shows."""
+NAMES = 10_000
+"""The most queues that one request may ask for."""
 
 
 @implementer(IRequestProcessor)
@@ -58,6 +62,7 @@ class QueueAdmin(Processor):
             RequestCode.TRIGGER_DELETE_FILES: self._delete_expired,
             RequestCode.GET_RETENTION: self._show_expired,
             RequestCode.CLEAN_UNUSED_TOPIC: self._clean_unused,
+            RequestCode.FIND_MISSING_QUEUES: self._find_missing,
         }
 
     def process(self, peer: IPeer, request: Command) -> Answer | Deferred[Answer]:
@@ -103,6 +108,33 @@ class QueueAdmin(Processor):
     def _subscription(self, group: str, topic: str) -> SubscriptionData | None:
         online = self._consumers.get(group)
         return None if online is None else online.subscription(topic)
+
+    def _find_missing(self, peer: IPeer, request: Command) -> Deferred[Answer]:
+        return Deferred.fromCoroutine(self._tell_missing(request))
+
+    async def _tell_missing(self, request: Command) -> Answer:
+        """
+        Tell which of some queues are not there, so that a slave may delete its own.
+
+        A queue is there as soon as a message is appended, readable or not. While the log has damaged regions nobody
+        is told: the only messages of a queue may lie in them.
+        """
+        asked = QueueNames.decode(request.body).queue_table
+        if sum(map(len, asked.values())) > NAMES:
+            raise RequestRefused(f"more than {NAMES} queues are asked for")
+        if self._slave:
+            raise RequestRefused("a slave does not know which queues were deleted, ask the master")
+        store = self._store
+        await store.deletions_saved()
+        if store.damage.regions:
+            raise RequestRefused("the log has damaged regions: messages of a queue that is missing may lie in them")
+        begin, end = store.log_bounds()
+        answer = MissingQueues(log_begin=begin, log_end=end)
+        for topic, queue_ids in asked.items():
+            missing = [queue_id for queue_id in queue_ids if not store.has_queue(topic, queue_id)]
+            if missing:
+                answer.queue_table[topic] = missing
+        return request.answer(body=answer.encode())
 
     # -- clearing away -------------------------------------------------------------------------------------
 

@@ -194,6 +194,7 @@ REQUESTS: Final = (
     RequestRow(RequestCode.BACKUP_STORE, broker="storeadmin"),
     RequestRow(RequestCode.GET_STORE_STATE, broker="storeadmin"),
     RequestRow(RequestCode.SCRUB_STORE, broker="storeadmin"),
+    RequestRow(RequestCode.FIND_MISSING_QUEUES, broker="queueadmin"),
     RequestRow(RequestCode.POP_MESSAGE),
     RequestRow(RequestCode.ACK_MESSAGE),
     RequestRow(RequestCode.PEEK_MESSAGE),

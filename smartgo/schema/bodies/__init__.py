@@ -32,6 +32,7 @@ from smartgo.schema.bodies.clients import (
     SubscriptionData,
     SubscriptionOfGroup,
 )
+from smartgo.schema.bodies.missingqueues import MissingQueues, QueueNames
 from smartgo.schema.bodies.progress import (
     BrokerStatsData,
     ConsumeQueueBody,
@@ -110,6 +111,7 @@ __all__ = [
     "LockBatchResult",
     "MessageModel",
     "MessageQueue",
+    "MissingQueues",
     "OffsetWrapper",
     "ProcessQueueInfo",
     "ProducerConnection",
@@ -117,6 +119,7 @@ __all__ = [
     "ProducerInfo",
     "ProducerTableInfo",
     "QueueData",
+    "QueueNames",
     "QueueTimeSpan",
     "RegisterBrokerBody",
     "RegisteredTopics",

@@ -9,12 +9,14 @@ from twisted.internet.defer import Deferred
 from twisted.trial.unittest import SynchronousTestCase
 
 from smartgo.broker.settings.changes import Who
-from smartgo.schema.bodies import RetentionReport
-from smartgo.schema.codes import RequestCode
+from smartgo.schema.bodies import MissingQueues, QueueNames, RetentionReport
+from smartgo.schema.codes import RequestCode, ResponseCode
 from smartgo.schema.command import Command
 from smartgo.schema.consumequeue import PREFILL, Unit
+from smartgo.schema.headers.topics import DeleteTopicRequest
 from smartgo.schema.properties import tag_code
-from tests.broker.fakecluster import Cluster
+from smartgo.schema.regions import Region
+from tests.broker.fakecluster import BROKER, Cluster, send_command
 
 
 class QueueAdminTests(SynchronousTestCase):
@@ -158,6 +160,45 @@ class QueueAdminTests(SynchronousTestCase):
         self.fill()
         answer = self.ask(RequestCode.GET_RETENTION)
         self.assertEqual(RetentionReport.decode(answer.body), RetentionReport([], "the log is written there", 0, 0))
+
+    def missing(self, queues: dict[str, list[int]]) -> Command:
+        """30006."""
+        body = QueueNames(queue_table=queues).encode()
+        return self.cluster.ask(Command.request(RequestCode.FIND_MISSING_QUEUES, body=body))
+
+    def test_missing(self) -> None:
+        """30006 tells which queues are not there, with the log's bounds; a queue is there before it is readable."""
+        self.fill()
+        asked = {"T": [0, 1], "U": [0, 3]}
+        answer = self.missing(asked)
+        found = MissingQueues.decode(answer.body)
+        self.assertEqual((answer.code, found.queue_table), (0, {"T": [1], "U": [0, 3]}))
+        self.assertEqual((found.log_begin, found.log_end), self.cluster.broker.store.log_bounds())
+        self.cluster.ask(Command.request(RequestCode.DELETE_TOPIC_IN_BROKER, DeleteTopicRequest(topic="T")))
+        self.assertEqual(MissingQueues.decode(self.missing(asked).body).queue_table, asked)
+
+    def test_missing_unreadable(self) -> None:
+        """30006 takes a queue for there whose messages are appended and not flushed."""
+        cluster = Cluster(dispatchAfterFlush="true")
+        self.addCleanup(cluster.stop)
+        cluster.env.threads.held.add("flush")
+        self.addCleanup(cluster.env.threads.held.clear)
+        cluster.client.ask(BROKER, send_command("T"), 3.0).addErrback(lambda _: None)
+        cluster.pump()
+        self.assertEqual(cluster.broker.store.bounds("T", 0), (0, 0))
+        body = QueueNames(queue_table={"T": [0, 1]}).encode()
+        answer = cluster.ask(Command.request(RequestCode.FIND_MISSING_QUEUES, body=body))
+        self.assertEqual(MissingQueues.decode(answer.body).queue_table, {"T": [1]})
+
+    def test_missing_refused(self) -> None:
+        """30006 is refused while the log has damaged regions, and for too many queues."""
+        self.fill()
+        self.assertEqual(self.missing({"T": list(range(10_001))}).code, ResponseCode.SYSTEM_ERROR)
+        store = self.cluster.broker.store
+        store.damage.regions.append(Region(0, 10, "crc"))
+        answer = self.missing({"U": [0]})
+        self.assertEqual(answer.code, ResponseCode.SYSTEM_ERROR)
+        self.assertIn("damaged regions", answer.remark or "")
 
 
 class SettingsTests(SynchronousTestCase):
