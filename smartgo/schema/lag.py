@@ -2,7 +2,8 @@
 The lag of consumer groups, in messages and in time, from their progress (208).
 
 REST, console, command line, alerts and metrics all use this one definition (docs/spec/broker#statistics): a message
-waits until its group has acknowledged it; the time lag is the age of the oldest message that waits.
+waits until its group has acknowledged it, or retention has removed it; the time lag is the age of the oldest message
+that waits.
 """
 
 from __future__ import annotations
@@ -42,7 +43,7 @@ def lag_over(queues: Iterable[OffsetWrapper]) -> Lag:
     messages = oldest_ms = 0
     known = True
     for one in queues:
-        waiting = max(0, one.broker_offset - one.consumer_offset)
+        waiting = max(0, one.broker_offset - max(one.consumer_offset, one.min_offset))
         if not waiting:
             continue
         messages += waiting

@@ -33,6 +33,10 @@ class LagTests(TestCase):
         self.assertEqual(lag.waited_ms(99_000), 0)
         self.assertEqual(lag_over([]), Lag(0, 0))
 
+    def test_removed(self) -> None:
+        """Messages that retention has removed do not wait any more."""
+        self.assertEqual(lag_over([OffsetWrapper(2_100, 0, 0, min_offset=1_598, waiting_since=7)]), Lag(502, 7))
+
     def test_rocketmq(self) -> None:
         """For RocketMQ's brokers the last consumed message stands in; without one the age is unknown, and not 0."""
         consumed = OffsetWrapper(5, 4, 4, last_timestamp=2_000)

@@ -137,6 +137,7 @@ class GroupProgress:
             offset = max(0, offsets.get(queue_id, 0))
             minimum, maximum = bounds(topic, queue_id)
             stats.offset_table[MessageQueue(topic, name, queue_id)] = one = OffsetWrapper(maximum, offset, offset)
+            one.min_offset = minimum
             if removed or 0 < offset < minimum:  # what a start before this one has counted is known by the gap alone
                 one.removed = max(removed.get(queue_id, 0), minimum - offset if offset else 0)
             if offset > 0:

@@ -85,6 +85,7 @@ class OffsetWrapper(Body):
     @ivar last_timestamp: when the last consumed message was stored, in ms.
     @ivar removed: smartgo's own: messages that retention removed before the group consumed them, since the broker
         started.
+    @ivar min_offset: smartgo's own: where the queue begins; what a group has not consumed below that is gone.
     @ivar waiting_since: smartgo's own: when the oldest message that waits for the group was stored, in ms; 0 if none
         waits; C{None} from brokers that do not tell.
     """
@@ -94,6 +95,7 @@ class OffsetWrapper(Body):
     pull_offset: Int64 | None = None
     last_timestamp: Int64 = always(0)
     removed: Int64 = 0
+    min_offset: Int64 = 0
     waiting_since: Int64 | None = None
 
 
