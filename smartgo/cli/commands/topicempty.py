@@ -14,6 +14,7 @@ from smartgo.cli.support.session import DRY_RUN, YES, ClusterOptions, ClusterSes
 from smartgo.cli.support.texts import examples
 from smartgo.cli.support.topicfields import queue_bounds
 from smartgo.client.administration.positions import ResetPlan, ResetTarget
+from smartgo.client.administration.topics import EMPTIED, kind_of
 from smartgo.errors import CallFailed, PeerRefused
 from smartgo.schema.codes import ResponseCode
 
@@ -48,6 +49,9 @@ def empty(cluster: ClusterOptions, name: str, directory: str, dry_run: bool, yes
             if refusal.code == ResponseCode.TOPIC_NOT_EXIST:
                 raise CommandError(f"there is no topic {name}", MISSING) from None
             raise
+        kind = kind_of(name, await topics.system_names())
+        if kind not in EMPTIED:
+            raise CommandError(f"{name} is a {kind} topic; only normal and dead letter topics are emptied", FAILED)
         plans = [await positions.plan(group, name, ResetTarget("latest")) for group in await topics.groups(name)]
         if output == TEXT:
             _print(name, messages, plans)
@@ -58,11 +62,11 @@ def empty(cluster: ClusterOptions, name: str, directory: str, dry_run: bool, yes
             confirm(f"{counted(len(behind), 'group')} will skip all messages of {name}.", yes)
             for plan in behind:
                 path = os.path.abspath(os.path.join(directory, file_name(plan)))
-                keep(session, path, plan)
                 try:
-                    await positions.apply(plan)
+                    keep(session, path, plan)
                     files[plan.group] = path
-                except CallFailed as error:
+                    await positions.apply(plan)
+                except (CallFailed, CommandError) as error:
                     failed[plan.group] = str(error)
         rows = [
             {

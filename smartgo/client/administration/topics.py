@@ -45,6 +45,10 @@ class TopicKind(StrEnum):
     SYSTEM = "system"
 
 
+EMPTIED: Final = frozenset({TopicKind.NORMAL, TopicKind.DEAD})
+"""Kinds of the topics that may be emptied; the groups of others depend on all messages in them."""
+
+
 def kind_of(topic: str, system: Collection[str] = ()) -> TopicKind:
     """
     Return the kind of a topic by its name.

@@ -6,18 +6,15 @@ The bytes stay: a log file holds messages of many topics, and retention removes 
 
 from __future__ import annotations
 
-from typing import Final
-
 import msgspec
 
+from smartgo.client.administration.topics import EMPTIED
 from smartgo.errors import CallFailed
 from smartgo.ops.problems import Problem
 from smartgo.ops.reading.view import ClusterView, each
 from smartgo.ops.resources.names import TopicPath
 from smartgo.ops.resources.offsets import OffsetsApi
 from smartgo.ops.web.routes import ADMIN, RouteCall, route
-
-_KINDS: Final = ("normal", "dead")
 
 
 class EmptyOrder(msgspec.Struct, rename="camel", forbid_unknown_fields=True):
@@ -32,7 +29,7 @@ class SkippingGroup(msgspec.Struct, rename="camel"):
 
     @ivar skipped: messages that it will not receive; null where that is not known.
     @ivar members: clients that were connected for the group.
-    @ivar plan: the id of the offset plan, which can be undone; null for none.
+    @ivar plan: the id of the offset plan, which can be undone, also where it failed in part; null for none.
     @ivar error: why the group was not moved; null if it was, or would be.
     """
 
@@ -80,8 +77,12 @@ class EmptyingApi:
         undone. With `dryRun` nothing is changed.
         """
         entry = await self._view.topic(call.path.name)
-        if entry.kind not in _KINDS:
-            raise Problem(409, f"{entry.name} is a {entry.kind} topic; only normal topics are emptied", "wrong-kind")
+        if entry.kind not in EMPTIED:
+            raise Problem(
+                409,
+                f"{entry.name} is a {entry.kind} topic; only normal and dead letter topics are emptied",
+                "wrong-kind",
+            )
         topics = self._view.admin.topics
         bounds = (await topics.stats(entry.name)).offset_table.values()
         who = None if call.body.dry_run else call.principal.name
@@ -93,7 +94,8 @@ class EmptyingApi:
 
     async def _skip(self, group: str, topic: str, who: str | None) -> SkippingGroup:
         try:
-            plan, kept = await self._offsets.skip_all(group, topic, who)
+            plan, kept, why = await self._offsets.skip_all(group, topic, who)
         except (CallFailed, Problem) as error:
             return SkippingGroup(group, None, 0, None, str(error))
-        return SkippingGroup(group, sum(max(0, one.change) for one in plan.moves), plan.members, kept, None)
+        skipped = None if why else sum(max(0, one.change) for one in plan.moves)
+        return SkippingGroup(group, skipped, plan.members, kept, why)

@@ -167,19 +167,23 @@ class OffsetsApi:
             await self._run(self._plans.take(kept.id, "planned"), plan, "applied")
         return _view(kept)
 
-    async def skip_all(self, group: str, topic: str, who: str | None) -> tuple[ResetPlan, str | None]:
+    async def skip_all(self, group: str, topic: str, who: str | None) -> tuple[ResetPlan, str | None, str | None]:
         """
-        Move a group behind the last message of each queue of a topic; return the plan, and its id for an undo.
+        Move a group behind the last message of each queue of a topic.
 
         @param who: who asked for it; C{None}: only make the plan, and keep nothing. Nor where it would skip nothing.
-        @raise CallFailed: a broker refused or did not answer. @raise Problem: the plan could not be kept, or applied.
+        @return: the plan; its id for an undo, C{None} where it is not kept; why it was not applied, or not in whole.
+        @raise CallFailed: the plan could not be made. @raise Problem: it could not be kept.
         """
         plan: ResetPlan = await self._view.admin.positions.plan(group, topic, ResetTarget("latest"))
         if who is None or not any(one.change > 0 for one in plan.moves):
-            return plan, None
+            return plan, None, None
         kept = await self._plans.add(who, "latest", 0, plan)
-        await self._run(self._plans.take(kept.id, "planned"), plan, "applied")
-        return plan, kept.id
+        try:
+            await self._run(self._plans.take(kept.id, "planned"), plan, "applied")
+        except (CallFailed, Problem) as error:
+            return plan, kept.id, str(error)
+        return plan, kept.id, None
 
     async def _check_queues(self, order: ResetOrder) -> None:
         there = {(one.broker_name, one.queue_id) for one in await ClusterQueueReader(self._view).queues(order.topic)}

@@ -2,6 +2,12 @@
 
 from __future__ import annotations
 
+import json
+
+from twisted.internet.defer import fail
+
+from smartgo.client.administration.positions import Positions
+from smartgo.errors import CallFailed
 from smartgo.schema.codes import RequestCode
 from smartgo.schema.command import Command
 from smartgo.schema.headers.offsets import UpdateOffsetRequest
@@ -71,6 +77,25 @@ class TopicTests(ClusterCase):
         self.assertEqual(self.json("topic", "show", "Orders")["messages"], 5)
         self.out("group", "undo", row["plan"], "--yes")
         self.assertEqual([one["lag"] for one in self.json("group", "lag", "audit")], [3])
+
+    def test_empty_failed(self) -> None:
+        """A move that fails may be done in part: the file of its plan is named, for an undo."""
+        self.out("topic", "create", "Orders", "-n", "1")
+        self.cluster.send("Orders")
+        self.out("group", "create", "audit")
+        header = UpdateOffsetRequest(consumer_group="audit", topic="Orders", queue_id=0, commit_offset=0)
+        self.cluster.ask(Command.request(RequestCode.UPDATE_CONSUMER_OFFSET, header))
+        self.patch(Positions, "apply", lambda positions, plan: fail(CallFailed("no answer")))
+        said = self.invoke("topic", "empty", "Orders", "--yes", "--plans", "/", status=1)
+        self.assertIn("To undo: smartgo group undo /audit-Orders-", said.stdout)
+        self.assertIn("1 group not moved: audit: no answer", said.stderr)
+        rows = self.invoke("topic", "empty", "Orders", "--yes", "--plans", "/", "-o", "json", status=1)
+        (row,) = json.loads(rows.stdout)["groups"]
+        self.assertTrue(row["plan"].startswith("/audit-Orders-"), row)
+
+    def test_empty_kinds(self) -> None:
+        """Topics of the system and retry topics are not emptied, as in the console."""
+        self.assertIn("TBW102 is a system topic", self.refused("topic", "empty", "TBW102", "--yes", status=1))
 
     def test_missing(self) -> None:
         """What is not there ends with 66, what may not be with 78 or 2."""

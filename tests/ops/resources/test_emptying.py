@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from twisted.internet.defer import fail
+
+from smartgo.errors import CallFailed
 from smartgo.schema.codes import RequestCode
 from smartgo.schema.command import Command
 from smartgo.schema.headers.offsets import UpdateOffsetRequest
@@ -39,6 +42,19 @@ class EmptyTests(OffsetCase):
         self.assertEqual({one["plan"] for one in found["groups"]}, {one["id"] for one in plans.values()})
         self.assertEqual(self.order("POST", f"/offsets/plans/{plans['audit']['id']}/undo")[0], 200)
         self.assertEqual(self.stands()[0], 1)
+
+    def test_failed(self) -> None:
+        """The plan of a move that fails is named, in the audit log too: a part of it may be done."""
+        self.patch(self.front.ops.admin.positions, "apply", lambda plan: fail(CallFailed("no answer")))
+        rows = self.order("POST", "/topics/Orders/empty", {})[1]["groups"]
+        plans = {one["group"]: one for one in self.get("/offsets/plans")["items"]}
+        self.assertEqual({name: one["state"] for name, one in plans.items()}, {"audit": "failed", "mailer": "failed"})
+        for row in rows:
+            self.assertEqual(
+                (row["plan"], row["error"], row["skipped"]), (plans[row["group"]]["id"], "no answer", None)
+            )
+        noted = self.get("/audit?q=empty")["items"][0]["detail"]["plans"]
+        self.assertEqual(set(noted), {one["id"] for one in plans.values()})
 
     def test_refused(self) -> None:
         """Unknown and system topics are refused."""
