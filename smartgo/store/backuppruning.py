@@ -25,8 +25,10 @@ class BackupOptions(msgspec.Struct, frozen=True):
     The wishes about one backup.
 
     @ivar rate: bytes per second that it copies at most; 0 for no limit.
-    @ivar keep: how many of the newest complete backups of the store stay, this one included; 0: all of them.
-    @ivar keep_seconds: backups that are younger stay, too; 0: only those that C{keep} names.
+    @ivar keep: how many of the newest complete backups of the store stay, this one included; 0: all of them,
+        unless C{keep_seconds} is given.
+    @ivar keep_seconds: backups that are younger stay, too; 0: only those that C{keep} names. Where it is given and
+        C{keep} is 0, all that are older go, but the newest.
     """
 
     rate: int = 0

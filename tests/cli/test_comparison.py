@@ -48,6 +48,7 @@ class ComparisonTests(ClusterCase):
         self.cluster.broker.settings.change([("notifyConsumerIdsChangedEnable", "false")], Who("boss"))
         self.cluster.heartbeat("guests", "Orders", client_id="guest")
         files = self.env.files
+        files.make_directories(os.getcwd())
         files.create("/broker.conf", b"brokerName=broker-a\nflushDiskType=SYNC_FLUSH\n")
         files.create("/definitions.json", self.out("cluster", "export").encode())
         for path, data in read("store-a").files.items():

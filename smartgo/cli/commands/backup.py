@@ -64,7 +64,8 @@ def read_age(context: click.Context, option: click.Parameter, text: str) -> int:
     type=click.IntRange(0),
     default=0,
     metavar="N",
-    help="When it is complete, remove complete backups of this store that are not among the newest N. 0 keeps all.",
+    help="When it is complete, remove complete backups of this store that are not among the newest N. "
+    "0 keeps all, unless --keep-age is given.",
 )
 @click.option(
     "--keep-age",

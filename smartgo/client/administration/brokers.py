@@ -202,8 +202,10 @@ class Brokers:
 
         @param name: of the directory that it gets beside the store's; empty: tell how the last backup goes.
         @param rate: bytes per second that it copies at most; 0 for no limit.
-        @param keep: how many of the newest backups stay when it is complete, itself included; 0: all.
-        @param keep_seconds: backups that are younger stay, too; 0: only those that C{keep} names.
+        @param keep: how many of the newest backups stay when it is complete, itself included; 0: all,
+            unless C{keep_seconds} is given.
+        @param keep_seconds: backups that are younger stay, too; 0: only those that C{keep} names. Where it is
+            given and C{keep} is 0, all that are older go, but the newest.
         @raise PeerRefused: through the Deferred: the name is none or taken, a backup is running, or it is a broker of
             RocketMQ, which makes none (3).
         """

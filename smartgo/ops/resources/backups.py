@@ -24,8 +24,10 @@ class BackupOrder(msgspec.Struct, rename="camel", forbid_unknown_fields=True):
 
     @ivar name: of the directory that it gets beside the store's.
     @ivar rate_bytes: bytes per second that it copies at most; 0 for no limit.
-    @ivar keep: how many of the newest complete backups stay when it is complete, itself included; 0: all.
-    @ivar keep_seconds: backups that are younger stay, too; 0: only those that C{keep} names.
+    @ivar keep: how many of the newest complete backups stay when it is complete, itself included; 0: all,
+        unless C{keep_seconds} is given.
+    @ivar keep_seconds: backups that are younger stay, too; 0: only those that C{keep} names. Where it is given and
+        C{keep} is 0, all that are older go, but the newest.
     """
 
     name: BackupName

@@ -23,7 +23,8 @@ class DamagedMessage(msgspec.Struct, rename="camel"):
     A damaged message in a queue that a group reads; it is not delivered.
 
     @ivar queue_offset: of the message; C{log_offset} the physical offset of its record.
-    @ivar skipped: whether the group's offset has passed it; otherwise the group will skip it.
+    @ivar skipped: whether the group's offset has passed it: it was not delivered, unless that was before the damage was
+        found. Otherwise the group will skip it.
     @ivar found_ms: when the damage was found, wall clock.
     @ivar saved: file in the broker's C{quarantine/} with a copy of the bytes; empty where there is none.
     """

@@ -40,8 +40,10 @@ class BackupStoreRequest(Header, gc=False):
 
     @ivar name: of the backup; empty to be told of the last one.
     @ivar rate: bytes per second that it copies at most; 0 for no limit.
-    @ivar keep: how many of the newest backups stay when it is complete, itself included; 0: all.
-    @ivar keep_seconds: backups that are younger stay, too; 0: only those that C{keep} names.
+    @ivar keep: how many of the newest backups stay when it is complete, itself included; 0: all,
+        unless C{keep_seconds} is given.
+    @ivar keep_seconds: backups that are younger stay, too; 0: only those that C{keep} names. Where it is given and
+        C{keep} is 0, all that are older go, but the newest.
     """
 
     name: str = ""

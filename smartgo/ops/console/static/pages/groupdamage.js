@@ -2,7 +2,7 @@
 import { html } from "../app/html.js";
 import { get, path } from "../app/api.js";
 import { number } from "../app/format.js";
-import { t, tn } from "../app/i18n.js";
+import { t } from "../app/i18n.js";
 import { Badge, Card, Missing, Time } from "../app/parts.js";
 import { useResource } from "../app/resource.js";
 import { href } from "../app/router.js";
@@ -14,7 +14,7 @@ export function GroupDamage({ name }) {
   const damage = useResource((abort) => get(path`/groups/${name}/damage`, { limit: MOST }, abort), [name], 15000);
   const rows = damage.data?.items ?? [];
   if (!rows.length) return null;
-  const skipped = rows.filter((one) => one.skipped).length;
+  const { total } = damage.data;
   const columns = [
     { id: "topic", title: t("column.topic"), cell: (one) => html`<a class="name" href=${href(["topics", one.topic])}>${one.topic}</a>` },
     { id: "queue", title: t("column.queue"), cell: (one) => html`<a href=${href(["stores", one.broker, "0"])}>${one.broker}</a> <span class="soft">#${one.queueId}, ${t("message.at", { n: number(one.queueOffset) })}</span>` },
@@ -25,8 +25,9 @@ export function GroupDamage({ name }) {
   return html`<${Card} title=${t("damage.group")} flush>
     <${Missing} from=${damage.data} />
     <p class="hint hint-warn card-note" data-test="groupdamage">
-      ${skipped > 0 && tn("damage.group.skipped", skipped)} ${rows.length > skipped && tn("damage.group.ahead", rows.length - skipped)}
+      ${rows.some((one) => one.skipped) && t("damage.group.skipped")} ${rows.some((one) => !one.skipped) && t("damage.group.ahead")}
     </p>
     <${Table} columns=${columns} rows=${rows} label=${t("damage.group")} rowKey=${(one) => `${one.broker} ${one.logOffset}`} />
+    ${total > rows.length && html`<p class="sub card-note" data-test="moredamage">${t("damage.first", { n: number(rows.length), total: number(total) })}</p>`}
   <//>`;
 }
