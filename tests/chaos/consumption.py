@@ -22,7 +22,7 @@ def undelivered(run: History, excuses: Excuses) -> Iterator[Anomaly]:
     for group in run.groups:
         consumed: set[str] = set()
         refused: set[str] = set()
-        for read in run.reads:
+        for read in excuses.given:
             if read.group == group.group:
                 (refused if read.failed and not _copy_lost(run, read) else consumed).add(read.value)
         for final in _messages(run, group):
@@ -36,13 +36,10 @@ def _copy_lost(run: History, read: Read) -> bool:
     """
     Return whether a crash may have lost the copy of a refused message that its consumer gave back.
 
-    Its own broker takes the copy or, where that does not answer, any other; each answers when the copy is flushed, if
-    it is one that flushes.
+    Its own broker takes the copy or, where that does not answer, any other. None waits until the copy is flushed or
+    replicated (they have C{WAIT=false}, as RocketMQ's have).
     """
-    return any(
-        crash.window and not crash.flushes and read.t < crash.t < read.t + _GIVEN_BACK + crash.window
-        for crash in run.crashes
-    )
+    return any(crash.window and read.t < crash.t < read.t + _GIVEN_BACK + crash.window for crash in run.crashes)
 
 
 def out_of_order(run: History, excuses: Excuses) -> Iterator[Anomaly]:

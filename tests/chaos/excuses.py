@@ -13,7 +13,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Final
 
-from tests.chaos.history import TURNS, Crash, Dropped, History, Ok, Place, broker_of, topic_of
+from tests.chaos.history import TURNS, Crash, Dropped, History, Ok, Place, Read, broker_of, topic_of
 from tests.chaos.judgement import Anomaly, Judgement, Kind
 
 _LATE: Final = 5.0  # seconds that the delivery of a delayed message may take
@@ -25,11 +25,13 @@ class Excuses:
     What was excused.
 
     @ivar lost: by crash, what was acknowledged and is gone.
+    @ivar given: all that consumers were given, also what a crash may have taken since.
     @ivar rewound: (queue, crash) -> the places, from the first to the last, that the crash gave back and that may have
         been taken anew: a consumer that stood behind them never sees who took them.
     """
 
     lost: dict[Crash, list[Ok]] = field(default_factory=lambda: defaultdict(list))
+    given: list[Read] = field(default_factory=list)
     rewound: dict[tuple[str, Crash], range] = field(default_factory=dict)
 
     def rewind(self, queue: str, offset: int, crash: Crash) -> None:
@@ -48,7 +50,7 @@ def excuse(run: History, judgement: Judgement) -> tuple[Excuses, list[Anomaly]]:
 
     @return: what was excused; and where more is gone than a crash excuses, or a deleted topic has messages.
     """
-    excuses = Excuses()
+    excuses = Excuses(given=run.reads)
     anomalies = list(_deleted(run))
     _not_due(run)
     if any(crash.window for crash in run.crashes):

@@ -435,7 +435,10 @@ class GroupTests(KindCase):
         self.assert_valid(self.judge(self.whole, [self.group], [*refused], [power]))
         copy_elsewhere = replace(power, broker="broker-b")
         self.assert_valid(self.judge(self.whole, [self.group], [*refused], [copy_elsewhere]))
-        for crash in replace(power, t=3.9), replace(power, t=15.1), replace(power, flushes=True):
+        retried = self.read("b", 0, 4.5, queue="%RETRY%g@broker-a:0")
+        before = replace(power, t=2.4, window=0.1)
+        self.assert_valid(self.judge(self.whole, [self.group], [*refused], [retried], [before]))
+        for crash in replace(power, t=3.9), replace(power, t=15.1):
             self.assert_found(self.judge(self.whole, [self.group], [*refused], [crash]), Kind.UNDELIVERED)
 
     def test_stood_behind(self) -> None:
