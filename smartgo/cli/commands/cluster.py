@@ -14,7 +14,7 @@ from smartgo.cli.commands.scrub import scrub
 from smartgo.cli.commands.tidy import tidy
 from smartgo.cli.support.completions import broker_names
 from smartgo.cli.support.output import OUTPUT, TEXT, counted, plain, print_members, print_rows, print_value, span
-from smartgo.cli.support.running import MISSING, CommandError
+from smartgo.cli.support.running import MISSING, USAGE, CommandError
 from smartgo.cli.support.session import DRY_RUN, YES, ClusterOptions, ClusterSession, cluster_options, confirm
 from smartgo.cli.support.texts import examples
 from smartgo.errors import CallFailed
@@ -272,18 +272,31 @@ def clean(cluster: ClusterOptions, what: str, brokers: tuple[str, ...], dry_run:
 
     async def work(session: ClusterSession) -> None:
         admin = session.admin.brokers
-        names = brokers or tuple(sorted((await admin.cluster()).broker_addr_table))
-        for broker in names:
-            await admin.address(broker)
+        if any(not one.strip() for one in brokers):
+            raise CommandError("a broker's name is empty; name no broker to clean up all of them", USAGE)
+        if brokers:
+            names = brokers
+            for broker in names:
+                await admin.address(broker)
+        else:
+            names = tuple(sorted((await admin.cluster()).broker_addr_table))
         if dry_run:
             for broker in names:
                 click.echo(f"{broker} would remove {_CLEANINGS[what]}")
             return
-        confirm(f"{', '.join(names)} will remove {_CLEANINGS[what]}.", yes)
+        whose = ", ".join(names) if brokers else f"All brokers, {len(names)} ({', '.join(names)}),"
+        confirm(f"{whose} will remove {_CLEANINGS[what]}.", yes)
         order = {"queues": admin.clean_queues, "topics": admin.clean_topics, "log": admin.clean_log}[what]
+        failed = []
         for broker in names:
-            await order(broker)
-            click.echo(f"{broker} was asked to remove {_CLEANINGS[what]}")
+            try:
+                await order(broker)
+            except CallFailed as error:
+                failed.append(f"{broker}: {error}")
+            else:
+                click.echo(f"{broker} was asked to remove {_CLEANINGS[what]}")
+        if failed:
+            raise CommandError(f"{len(failed)} of {counted(len(names), 'broker')} not cleaned up: {'; '.join(failed)}")
 
     cluster.do(work)
 

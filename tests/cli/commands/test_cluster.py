@@ -5,14 +5,19 @@ from __future__ import annotations
 import json
 from functools import partial
 
+from twisted.internet.defer import Deferred, fail, succeed
+
 from smartgo.broker.processors import requestprocessors
 from smartgo.broker.processors.brokeradmin import BrokerAdmin
 from smartgo.cli.support.embedded import surroundings
+from smartgo.client.administration.brokers import Brokers
 from smartgo.client.client import Client
 from smartgo.client.producer import Producer
 from smartgo.config.loading import BROKER as TABLES_OF_BROKER
 from smartgo.config.loading import load
+from smartgo.errors import CallFailed
 from smartgo.node.options import SlaveOptions
+from smartgo.schema.bodies import BrokerData, ClusterInfo
 from tests.broker.fakecluster import BROKER, REGISTRY
 from tests.cli.case import ClusterCase, CommandCase
 
@@ -68,6 +73,26 @@ class BrokerTests(ClusterCase):
         self.assertIn("broker-a would remove", self.out("cluster", "clean", "log", "--dry-run"))
         self.assertIn("broker-a was asked to remove", self.out("cluster", "clean", "queues", "--yes"))
         self.invoke("cluster", "clean", "everything", "broker-a", status=2)
+
+    def test_clean_all(self) -> None:
+        """Without a name all brokers are meant, which the question says; an empty name is an error."""
+        self.assertIn("empty", self.refused("cluster", "clean", "log", "", "--yes", status=2))
+        asked: list[str] = []
+
+        def clean(brokers: Brokers, broker: str) -> Deferred[None]:
+            asked.append(broker)
+            return succeed(None) if broker == "broker-b" else fail(CallFailed("no answer"))
+
+        info = ClusterInfo(broker_addr_table={name: BrokerData("C", name) for name in ("broker-b", "broker-a")})
+        self.patch(Brokers, "cluster", lambda brokers: succeed(info))
+        self.patch(Brokers, "clean_log", clean)
+        asks = "All brokers, 2 (broker-a, broker-b), will remove"
+        self.assertIn(asks, self.refused("cluster", "clean", "log", status=2))
+        self.assertEqual(asked, [])
+        result = self.invoke("cluster", "clean", "log", "--yes", status=1)
+        self.assertEqual(asked, ["broker-a", "broker-b"])
+        self.assertIn("broker-b was asked to remove", result.stdout)
+        self.assertIn("1 of 2 brokers not cleaned up: broker-a: no answer", result.stderr)
 
 
 class DefinitionTests(ClusterCase):
