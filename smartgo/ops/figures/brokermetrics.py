@@ -58,9 +58,10 @@ class BrokerMetrics(Collector):
         opened = self._service.opened
         config = self._service.settings.configuration.broker
         family = GaugeMetricFamily("smartgo_broker_opened", "1 once the store is recovered.", labels=_NODE)
-        family.add_metric((config.broker_cluster_name, "broker", config.broker_name), float(opened is not None))
+        node = (config.broker_cluster_name, "broker", config.broker_name)
+        family.add_metric(node, float(opened is not None))
         yield family
-        yield from recovery_metrics(self._service.recovered_so_far)
+        yield from recovery_metrics(_NODE, node, self._service.recovered_so_far)
         if opened is not None:
             if self._metrics is None:
                 self._metrics = OpenBrokerMetrics(self._env, opened, self._series)

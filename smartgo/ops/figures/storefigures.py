@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 from prometheus_client.core import GaugeMetricFamily, Metric
 
@@ -10,8 +10,12 @@ from smartgo.store.openstore import OpenStore
 from smartgo.store.recovery.progress import RecoveredSoFar
 
 
-def recovery_metrics(now: RecoveredSoFar | None) -> Iterator[Metric]:
-    """Yield the metrics of a store that is being recovered; nothing of another."""
+def recovery_metrics(labels: Sequence[str], node: Sequence[str], now: RecoveredSoFar | None) -> Iterator[Metric]:
+    """
+    Yield the metrics of a store that is being recovered; nothing of another.
+
+    @param labels: names of the labels; C{node}: their values.
+    """
     if now is None:
         return
     for name, about, value in (
@@ -20,7 +24,9 @@ def recovery_metrics(now: RecoveredSoFar | None) -> Iterator[Metric]:
         ("left_seconds", "Time that it will still take at most.", now.seconds_left),
     ):
         if value is not None:
-            yield GaugeMetricFamily(f"smartgo_store_recovery_{name}", about, value)
+            family = GaugeMetricFamily(f"smartgo_store_recovery_{name}", about, labels=labels)
+            family.add_metric(node, value)
+            yield family
 
 
 StoreFigure = tuple[str, str, float]

@@ -86,8 +86,10 @@ class StartingTests(SynchronousTestCase):
         figures = front.get("/process", token=token)
         self.assertEqual((figures["recoveryPercent"], figures["recoverySecondsLeft"]), (50.0, 12.5))
         text = generate_latest(metrics_of(cluster.env, service)).decode()
-        for line in ("read_bytes 500.0", "total_bytes 1000.0", "left_seconds 12.5"):
-            self.assertIn(f"\nsmartgo_store_recovery_{line}\n", text)
+        node = '{cluster="DefaultCluster",node_id="broker-a",node_type="broker"}'
+        self.assertIn(f"\nsmartgo_broker_opened{node} 0.0\n", text)
+        for name, value in (("read_bytes", 500.0), ("total_bytes", 1000.0), ("left_seconds", 12.5)):
+            self.assertIn(f"\nsmartgo_store_recovery_{name}{node} {value}\n", text)
 
 
 class OutsideTests(SynchronousTestCase):
