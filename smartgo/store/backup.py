@@ -33,7 +33,7 @@ from smartgo.env.interfaces import IEnvironment
 from smartgo.errors import RequestRefused, StoreError
 from smartgo.schema import regions
 from smartgo.store.backgroundtask import BackgroundTask
-from smartgo.store.backuppruning import ABOUT, COPY, NO_WISHES, BackupAbout, BackupOptions, prune
+from smartgo.store.backuppruning import ABOUT, COPY, NO_OPTIONS, BackupAbout, BackupOptions, BackupPruning
 from smartgo.store.checkpointer import Checkpointer
 from smartgo.store.commitlog import CommitLog
 from smartgo.store.flush import Flusher
@@ -70,7 +70,7 @@ class BackupStatus(msgspec.Struct, kw_only=True):
 
     name: str
     directory: str
-    options: BackupOptions = NO_WISHES
+    options: BackupOptions = NO_OPTIONS
     state: BackupState = BackupState.RUNNING
     begun_ms: int = 0
     ended_ms: int = 0
@@ -151,10 +151,11 @@ class StoreBackup:
         self._free_minimum = free_minimum
         self._task = BackgroundTask("the backup")
         self._stopped = False
+        self._pruning = BackupPruning(env.files, env.clock)
         self._pause: Deferred[None] | None = None  # that keeps to the rate
         self.status: BackupStatus | None = None
 
-    def begin(self, name: str, options: BackupOptions = NO_WISHES) -> BackupStatus:
+    def begin(self, name: str, options: BackupOptions = NO_OPTIONS) -> BackupStatus:
         """
         Begin a backup.
 
@@ -172,6 +173,7 @@ class StoreBackup:
         if self._files.exists(directory):
             raise RequestRefused(f"there is a backup {name}")
         begun_ms = self._env.clock.wall_ms()
+        self._pruning.believes_ages()  # a clock that is set while the backup runs is noticed
         status = self.status = BackupStatus(name=name, directory=directory, options=options, begun_ms=begun_ms)
         self._log.info("backup {name} begins, to {directory}", name=name, directory=directory)
         self._task.follow(Deferred.fromCoroutine(self._run(status)), lambda _: None)
@@ -180,6 +182,7 @@ class StoreBackup:
     async def stop(self) -> None:
         """End a running backup, which fails; return when nothing of it runs any more."""
         self._stopped = True
+        self._pruning.stop()
         if self._pause is not None:
             self._pause.cancel()
         await self._task.idle()
@@ -218,8 +221,8 @@ class StoreBackup:
             if status.options.rate and copies:
                 self._pause = deferLater(self._env.clock, (status.copied - before) / status.options.rate)
                 await self._pause
-        await run(LANE, self._finish, status)
-        status.removed = await run(LANE, self._prune, status)
+        about: BackupAbout = await run(LANE, self._finish, status)
+        status.removed = await run(LANE, self._prune, about, status)
 
     # -- in the lane -------------------------------------------------------------------------------------------
 
@@ -370,8 +373,8 @@ class StoreBackup:
             self.status.copied += at - begin
         return at - begin
 
-    def _finish(self, status: BackupStatus) -> None:
-        """Make the names durable, and write the description."""
+    def _finish(self, status: BackupStatus) -> BackupAbout:
+        """Make the names durable, and write the description; return that."""
         directory = status.directory
         for below in ("commitlog", "consumequeue", "config"):
             self._files.sync_directory(posixpath.join(directory, below))
@@ -383,15 +386,7 @@ class StoreBackup:
         about = BackupAbout(status.name, self._root, status.begun_ms, status.end)
         self._files.create(posixpath.join(directory, ABOUT), msgspec.json.encode(about))
         self._files.sync_directory(posixpath.dirname(directory))
+        return about
 
-    def _prune(self, status: BackupStatus) -> list[str]:
-        """Remove older backups; one that cannot be removed spoils nothing."""
-        directory = posixpath.dirname(status.directory)
-        try:
-            removed = prune(self._files, directory, self._root, status.options, self._env.clock.wall_ms())
-        except OSError as error:
-            self._log.warn("old backups could not be removed: {error}", error=str(error))
-            return []
-        for name in removed:
-            self._log.info("the old backup {name} was removed", name=name)
-        return removed
+    def _prune(self, about: BackupAbout, status: BackupStatus) -> list[str]:
+        return self._pruning.prune(posixpath.dirname(status.directory), about, status.options)

@@ -1,4 +1,4 @@
-"""The wishes about a backup: its rate, and which older ones are removed once it is complete."""
+"""The options of a backup: its rate, and which older ones are removed once it is complete."""
 
 from __future__ import annotations
 
@@ -7,12 +7,13 @@ from collections.abc import Sequence
 from typing import Final
 
 import msgspec
+from twisted.logger import Logger
 
-from smartgo.env.interfaces import IFiles
+from smartgo.env.interfaces import IClock, IFiles
+from smartgo.store.retention import AgreeingClocks
 
 ABOUT: Final = "smartgo.backup.json"
 """The file in a backup that describes it, written last: without it the backup is not complete."""
-
 
 COPY: Final = 4 << 20
 """Bytes that are copied at once."""
@@ -22,7 +23,7 @@ _RATE_SECONDS: Final = 0.25  # of copying at the rate that is asked for, after w
 
 class BackupOptions(msgspec.Struct, frozen=True):
     """
-    The wishes about one backup.
+    The options of one backup.
 
     @ivar rate: bytes per second that it copies at most; 0 for no limit.
     @ivar keep: how many of the newest complete backups of the store stay, this one included; 0: all of them,
@@ -41,7 +42,7 @@ class BackupOptions(msgspec.Struct, frozen=True):
         return max(COPY, min(_SLICE, int(self.rate * _RATE_SECONDS))) if self.rate else _SLICE
 
 
-NO_WISHES: Final = BackupOptions()
+NO_OPTIONS: Final = BackupOptions()
 
 
 class BackupAbout(msgspec.Struct):
@@ -57,45 +58,88 @@ class BackupAbout(msgspec.Struct):
     end: int
 
 
-def outdated(found: Sequence[BackupAbout], options: BackupOptions, now_ms: int) -> list[str]:
+def outdated(found: Sequence[BackupAbout], new: BackupAbout, options: BackupOptions, now_ms: int) -> list[str]:
     """
     Return the names of the backups that go, the oldest first: those that neither C{keep} nor C{keep_seconds} keeps.
 
-    Where C{keep} is 0 and there is an age, all but the newest may go.
+    Where C{keep} is 0 and there is an age, all but the new one may go. One that seems to have begun after the new one
+    stays: the clock was wrong at one of the two.
 
-    @param found: the complete backups of one store; C{now_ms}: the wall clock.
+    @param found: the complete backups of one store; C{new}: the one that was just made, which stays.
+    @param now_ms: the wall clock.
     """
     if not options.keep and not options.keep_seconds:
         return []
-    newest = sorted(found, key=lambda one: one.begun_ms, reverse=True)
+    older = [one for one in found if one.name != new.name and one.begun_ms < new.begun_ms]
+    older.sort(key=lambda one: one.begun_ms, reverse=True)
     oldest_ms = now_ms - options.keep_seconds * 1000 if options.keep_seconds else now_ms
-    return [one.name for one in reversed(newest[max(1, options.keep) :]) if one.begun_ms < oldest_ms]
+    return [one.name for one in reversed(older[max(0, options.keep - 1) :]) if one.begun_ms < oldest_ms]
 
 
-def prune(files: IFiles, directory: str, root: str, options: BackupOptions, now_ms: int) -> list[str]:
+class BackupPruning:
     """
-    Remove old complete backups of a store; return their names. Blocks.
+    Removes old backups of one store.
 
-    One that is not complete, or of another store, is left alone.
-
-    @param directory: in which the backups lie; C{root}: the directory of the store.
-    @raise OSError: one could not be removed as a whole.
+    @ivar stopped: set by L{stop}.
     """
-    if not options.keep and not options.keep_seconds:
-        return []
-    found = []
-    for name in files.list(directory):
+
+    _log = Logger()
+
+    def __init__(self, files: IFiles, clock: IClock) -> None:
+        self._files = files
+        self._clock = clock
+        self._clocks = AgreeingClocks()
+        self.stopped = False
+        self.believes_ages()
+
+    def believes_ages(self) -> bool:
+        """Read the clocks; return whether the wall clock was not set lately (docs/spec/reliability#H9)."""
+        return self._clocks.read(self._clock.seconds(), self._clock.wall_ms())
+
+    def stop(self) -> None:
+        """Remove nothing more."""
+        self.stopped = True
+
+    def prune(self, directory: str, new: BackupAbout, options: BackupOptions) -> list[str]:
+        """
+        Remove old complete backups of a store; return their names. Blocks.
+
+        One that is not complete, of another store, or that somebody renamed or copied, is left alone. One that cannot
+        be removed spoils nothing.
+
+        @param directory: in which the backups lie; C{new}: the backup that was just made, which stays.
+        """
+        if not options.keep and not options.keep_seconds:
+            return []
+        if not self.believes_ages() and options.keep_seconds:
+            self._log.warn("no old backup is removed: the clock was set lately, so that their ages are not believed")
+            return []
+        removed: list[str] = []
         try:
-            about = msgspec.json.decode(files.read(posixpath.join(directory, name, ABOUT)), type=BackupAbout)
-        except (OSError, msgspec.DecodeError):
-            continue
-        if about.store == root:
-            found.append(msgspec.structs.replace(about, name=name))
-    names = outdated(found, options, now_ms)
-    for name in names:
-        path = posixpath.join(directory, name)
-        files.remove(posixpath.join(path, ABOUT))  # what a failure leaves behind is not taken for a backup
-        files.remove_tree(path)
-    if names:
-        files.sync_directory(directory)
-    return names
+            for name in outdated(self._complete(directory, new.store), new, options, self._clock.wall_ms()):
+                if self.stopped:
+                    break
+                path = posixpath.join(directory, name)
+                self._files.remove(
+                    posixpath.join(path, ABOUT)
+                )  # what a failure leaves behind is not taken for a backup
+                self._files.remove_tree(path)
+                removed.append(name)
+                self._log.info("the old backup {name} was removed", name=name)
+            if removed:
+                self._files.sync_directory(directory)
+        except OSError as error:
+            self._log.warn("old backups could not be removed: {error}", error=str(error))
+        return removed
+
+    def _complete(self, directory: str, root: str) -> list[BackupAbout]:
+        """Return the complete backups of a store that still have the names under which they were made."""
+        found = []
+        for name in self._files.list(directory):
+            try:
+                about = msgspec.json.decode(self._files.read(posixpath.join(directory, name, ABOUT)), type=BackupAbout)
+            except (OSError, msgspec.DecodeError):
+                continue
+            if about.store == root and about.name == name:
+                found.append(about)
+        return found
