@@ -15,7 +15,7 @@ from typing import Final
 from twisted.logger import Logger
 
 from smartgo.broker.cluster.registrar import Ask
-from smartgo.errors import LogsDiffer, NoSuchMessage
+from smartgo.errors import LogsDiffer, NoSuchMessage, PeerRefused
 from smartgo.ha.interfaces import IMasterTail, Tail
 from smartgo.schema.codes import RequestCode, ResponseCode
 from smartgo.schema.command import Command
@@ -62,7 +62,7 @@ class DamageFetcher:
         Repair what can be repaired, some regions at a time.
 
         @param peer: C{host:port} of the main port of a broker whose log is the same as ours.
-        @raise CallFailed: it cannot be asked.
+        @raise CallFailed: it cannot be asked, or lets us ask nothing.
         """
         left = _MOST
         for region in self.wanted(peer):
@@ -74,7 +74,9 @@ class DamageFetcher:
                     continue  # it may have the bytes later
                 left -= max(1, len(parts))
                 await self._store.repair_damage(region, b"".join(parts), peer)
-            except (LogsDiffer, OSError) as error:
+            except (LogsDiffer, OSError, PeerRefused) as error:
+                if isinstance(error, PeerRefused) and error.code == ResponseCode.NO_PERMISSION:
+                    raise  # it refuses all regions
                 known = (peer, region) in self._later
                 if len(self._later) >= _MOST_LATER:
                     self._later.clear()  # of most there is no such region any more

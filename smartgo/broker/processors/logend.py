@@ -104,12 +104,15 @@ class TailProcessor(Processor):
                 data = await self._read(begin, end) if header.read else b""
             except NoSuchMessage:
                 pass  # it is answered without
+            except OSError as error:
+                crc = None
+                self._unreadable(ip, begin, error)
         damaged: Sequence[tuple[int, int]] = ()
         if header.check:
             try:
                 damaged = await self._log.find_damage(begin, end)
             except OSError as error:
-                self._warnings.warn(ip, "the log at {begin} cannot be read: {why}", begin=begin, why=str(error))
+                self._unreadable(ip, begin, error)
         minimum, last = self._log.log_bounds()
         answer = TailAnswer(minimum=minimum, end=last, crc=crc)
         if damaged:
@@ -118,6 +121,9 @@ class TailProcessor(Processor):
             answer.challenge = guard.challenge()
             answer.ticket = guard.ticket() if header.follow else None
         return request.answer(header=answer, body=data)
+
+    def _unreadable(self, ip: str, begin: int, error: OSError) -> None:
+        self._warnings.warn(ip, "the log at {begin} cannot be read: {why}", begin=begin, why=str(error))
 
     async def _read(self, begin: int, end: int) -> bytes:
         parts: list[bytes] = []

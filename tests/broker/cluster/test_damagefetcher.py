@@ -7,7 +7,8 @@ from twisted.logger import capturedLogs
 
 from smartgo.broker.cluster import damagefetcher
 from smartgo.broker.cluster.damagefetcher import DamageFetcher
-from smartgo.errors import CallFailed
+from smartgo.errors import CallFailed, PeerRefused
+from smartgo.ha.interfaces import Tail
 from smartgo.schema.codes import RequestCode, ResponseCode
 from smartgo.schema.command import Command
 from smartgo.schema.headers.messages import ViewMessageRequest
@@ -125,6 +126,29 @@ class FetchBytesTests(StoreTestCase):
         said = [one["source"] for one in logs if "was put right" in one["log_format"]]
         self.assertEqual(said, [f" with the bytes of {MASTER}"] * 3)
         self.assertEqual(bytes(self.log.data[: self.end]), bytes(self.other.data))
+
+    def refuse(self, code: ResponseCode) -> None:
+        """Let the other broker refuse what has the first region."""
+        asked = self.tail.ask
+
+        def ask(master: str, begin: int, end: int, **wanted: bool) -> Deferred[Tail | None]:
+            if begin <= self.offsets[4] < end:
+                return fail(PeerRefused(code, "Input/output error"))
+            return asked(master, begin, end, **wanted)
+
+        self.patch(self.tail, "ask", ask)
+
+    def test_one_refused(self) -> None:
+        """A region that the other broker cannot read holds up no other, and is asked for again later."""
+        self.refuse(ResponseCode.SYSTEM_ERROR)
+        self.assertEqual(self.given_up(), 1)
+        self.assertEqual(self.store.damage.regions[0].offset, self.offsets[4])
+
+    def test_all_refused(self) -> None:
+        """A broker that lets us ask nothing is asked nothing more."""
+        self.refuse(ResponseCode.NO_PERMISSION)
+        self.failureResultOf(Deferred.fromCoroutine(self.fetcher.repair(MASTER)), PeerRefused)
+        self.assertEqual(len(self.store.damage), 3)
 
     def test_many_bytes(self) -> None:
         """A region that is longer than one answer is fetched in several."""

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import errno
 from typing import Any, cast
 
-from twisted.internet.defer import Deferred, ensureDeferred
+from twisted.internet.defer import Deferred, ensureDeferred, fail
+from twisted.logger import capturedLogs
 from twisted.trial.unittest import SynchronousTestCase
 
 from smartgo.broker.broker import Broker
@@ -572,6 +574,17 @@ class TailTests(PairCase):
         self.assertIsNone(self.ask(pair, 0, 0).read(TailAnswer).crc)
         self.assertIsNone(self.ask(pair, end, end + 1).read(TailAnswer).crc)
         self.assertEqual(self.ask(pair, 0, 0, SLAVE).code, ResponseCode.REQUEST_CODE_NOT_SUPPORTED)
+
+    def test_unreadable(self) -> None:
+        """A range that the disk does not give is answered without a CRC, and with a warning, not as a bug."""
+        pair = self.start()
+        pair.send("T")
+        minimum, end = pair.broker.store.log_bounds()
+        self.patch(pair.broker.store._raw_log, "crc", lambda *_: fail(OSError(errno.EIO, "Input/output error")))
+        with capturedLogs() as logs:
+            answer = self.ask(pair, minimum, end)
+        self.assertEqual((answer.code, answer.read(TailAnswer).crc), (ResponseCode.SUCCESS, None))
+        self.assertEqual([one["log_level"].name for one in logs if "cannot be read" in str(one["log_format"])], ["warn"])
 
     def test_refused(self) -> None:
         """A range that is none, or too long, is refused, and so is whoever may not replicate (reliability X6)."""
