@@ -107,6 +107,7 @@ class Slave(Service):
         self._tls = tls
         self._main: str | None = None
         self._master_end = -1
+        self._tells_nothing = False  # the master does not know the question, and has sent nothing yet
         self._task: Deferred[None] | None = None
         self._turn = 0  # of the task; another than the present one has nothing more to do
         self._stream: Stream | None = None
@@ -245,9 +246,8 @@ class Slave(Service):
                 self.minimum.forget()
                 self._set(SlaveState.DIVERGED, verdict.difference)
                 return verdict.difference
-        if verdict.master_end is None:
-            self.minimum.tell_nothing()
-        else:
+        self._tells_nothing = verdict.master_end is None
+        if verdict.master_end is not None:
             self.minimum.tell(verdict.master_minimum, verdict.master_end)
         end = SlaveEnd(
             log,
@@ -336,6 +336,9 @@ class Slave(Service):
     def _heard(self) -> None:
         """Record how far the master is, and whether we have caught up."""
         if self._stream is not None:
+            if self._tells_nothing:
+                self._tells_nothing = False
+                self.minimum.tell_nothing()
             self._master_end = max(self._master_end, self._stream.end.master_end)
             if self.state in (SlaveState.CONNECTING, SlaveState.DIVERGED) and self._stream.end.doubt is None:
                 self._set(SlaveState.CATCHING_UP)

@@ -231,6 +231,19 @@ class ComparingTests(SlaveCase):
         slave.follow("127.0.0.1:999", "127.0.0.1:998")
         self.assertEqual(slave.minimum.value, 0)
 
+    def test_minimum_of_rocketmq(self) -> None:
+        """A master that does not know the question lets us go by our own rules, once it has sent something."""
+        self.there.data[:] = noise(100000)
+        self.there.file_size = 1 << 30
+        self.here.data[:] = self.there.data[:90000]
+        self.tail.logs[MAIN] = None
+        slave = self.make_slave()
+        self.settle(2)
+        self.assertEqual((slave.state, slave.minimum.value), (SlaveState.CONNECTING, 0))
+        self.make_master()
+        self.settle(8)
+        self.assertEqual((slave.state, slave.minimum.value), (SlaveState.FOLLOWING, None))
+
     def test_damage(self) -> None:
         """What differs in a damaged region of either log is no other history; what differs beside it is."""
         self.there.data[:] = noise(100000)

@@ -79,7 +79,7 @@ class TailProcessor(Processor):
     async def _tell(self, ip: str, request: Command) -> Answer:
         header = request.read(TailRequest)
         if self._heard is None and not header.read:
-            return request.answer(ResponseCode.REQUEST_CODE_NOT_SUPPORTED, "a slave cannot be followed")
+            raise RequestRefused("a slave cannot be followed")  # not code 3, which says that this is a RocketMQ broker
         guard = self._guard
         try:
             if not self._allows(ip):
