@@ -122,7 +122,7 @@ class IFiles(Interface):
 
     refused_writes = Attribute(
         "List of the paths of mapped files of which the disk refused a write, in order; it only grows. What was written"
-        " there since may be lost, and no flush would tell."
+        " there since may be lost though a sync succeeds: whoever syncs must look here after it."
     )
 
     def exists(path: str) -> bool:

@@ -26,7 +26,7 @@ from smartgo.store.flush import Flusher
 from smartgo.store.index.messageindex import MessageIndex
 from smartgo.store.index.recovery import OFF
 from smartgo.store.interfaces import PutStatus
-from smartgo.store.mappedfile import MappedFile, OpenMappings
+from smartgo.store.mappedfile import MappedFile, OpenMappings, check_writes
 from smartgo.store.queues.file import ConsumeQueues
 from smartgo.store.recovery.recovered import RecoveredCheckpoint
 from smartgo.store.settings import StoreSettings
@@ -298,9 +298,10 @@ class Checkpointer:
         return QueueTable(end, minimum, entries, deleted, [] if self._index is None else self._index.entries())
 
     def _sync(self, mappings: list[IMapping], directories: set[str]) -> None:
-        """Sync files, and the directories that name new ones; in the lane. @raise OSError: a sync failed."""
+        """Sync files, and the directories that name new ones; in the lane. @raise OSError: a sync or a write failed."""
         for mapping in mappings:
             mapping.sync()
+        check_writes(self._files)
         for directory in directories:
             try:
                 self._files.sync_directory(directory)

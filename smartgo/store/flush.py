@@ -13,7 +13,6 @@ refused counts as a failed flush: its bytes are in memory alone.
 
 from __future__ import annotations
 
-import errno
 from collections import deque
 from collections.abc import Callable
 from typing import Final, NamedTuple, TypeVar
@@ -27,7 +26,7 @@ from zope.interface import implementer
 from smartgo.env.interfaces import IEnvironment, IMapping
 from smartgo.store.commitlog import CommitLog
 from smartgo.store.interfaces import IFlushPolicy, PutStatus
-from smartgo.store.mappedfile import MappedFile, OpenMappings
+from smartgo.store.mappedfile import MappedFile, OpenMappings, check_writes
 from smartgo.store.settings import StoreSettings
 
 LANE: Final = "flush"
@@ -199,8 +198,7 @@ class Flusher:
         """Sync old files before new ones, and the names of new ones (D8); in the lane. @raise OSError"""
         for mapping, _ in mappings:
             mapping.sync()
-        if self._refused:  # asked after the sync: a write during it may have been refused, too
-            raise OSError(errno.EIO, "the disk refused a write", self._refused[0])
+        check_writes(self._files)
         if any(fresh for _, fresh in mappings):
             self._files.sync_directory(self._commitlog.files.directory)
         try:

@@ -8,9 +8,22 @@ handed out keep the memory mapped (S5).
 
 from __future__ import annotations
 
+import errno
 from collections import OrderedDict
 
 from smartgo.env.interfaces import IFiles, IMapping
+
+
+def check_writes(files: IFiles) -> None:
+    """
+    Raise if the disk has refused a write to a mapped file: a sync that succeeds proves nothing then.
+
+    Call it after the sync: a write during that may have been refused, too (docs/spec/reliability#D4).
+
+    @raise OSError: it has; the first such file is named.
+    """
+    if files.refused_writes:
+        raise OSError(errno.EIO, "the disk refused a write", files.refused_writes[0])
 
 
 class MappedFile:

@@ -9,6 +9,7 @@ from twisted.internet.defer import Deferred
 from twisted.logger import LogLevel, capturedLogs
 from twisted.trial.unittest import SynchronousTestCase
 
+from smartgo.errors import ServiceNotAvailable
 from smartgo.schema.checkpoint import Checkpoint as PeerCheckpoint
 from smartgo.store.checkpoint import SLOT, CheckpointFiles, CheckpointSlot, QueueEntry, QueueTable, Timestamps
 from smartgo.store.interfaces import PutStatus
@@ -190,6 +191,19 @@ class CheckpointerTests(StoreTestCase):
         self.assertLessEqual(position, store.flushed)
         self.env.clock.pump([0.5] * 6)
         self.assertEqual(self.position(), store.log_bounds()[1])
+
+    def test_refused_write(self) -> None:
+        """A checkpoint claims nothing that the disk refused to take into a mapped file, though each sync succeeds."""
+        store = self.start()
+        self.send(store, message())
+        self.env.clock.advance(2)
+        position = self.position()
+        self.send(store, message())
+        self.env.files.refused_writes.append(f"{ROOT}/consumequeue/T/0/{0:020d}")
+        saved = self.now(Deferred.fromCoroutine(store._checkpointer.save(table=True)))
+        self.assertIs(saved, PutStatus.FLUSH_DISK_TIMEOUT)
+        self.assertEqual(self.position(), position)
+        self.assertRaises(ServiceNotAvailable, store.append, [message()])
 
     def test_table_never_ahead(self) -> None:
         """After a power failure the table of queues asks for nothing that was lost with the log."""
