@@ -53,6 +53,8 @@ SESSIONS: Final = "sessions"
 
 _PAUSE: Final = 0.5  # seconds before what was refused is tried again
 _SLICE: Final = 5.0  # seconds that a pause may hold up the end of a process
+_SLOW: Final = (0.05, 1.5)  # seconds that some messages take to be consumed
+_LONG: Final = (5.0, 15.0)  # the same of few messages, while there may be faults
 _REFUSALS: Final = 2  # times at most that consumers refuse one message
 
 
@@ -341,7 +343,8 @@ class ConsumingClient(VirtualClient):
             raise ConsumeLater(1)
         if not slow:
             return None
-        waiting = self.wait(client, self.chance.uniform(0.05, 1.5))
+        long = self.workload.refuses and self.chance.random() < 0.2
+        waiting = self.wait(client, self.chance.uniform(*(_LONG if long else _SLOW)))
         return waiting.addCallback(lambda _: self._seen(messages, failed=False))
 
     def _seen(self, messages: list[ReceivedMessage], failed: bool) -> None:

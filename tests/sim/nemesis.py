@@ -15,7 +15,7 @@ from typing import Final
 from twisted.internet.defer import Deferred
 
 from smartgo.ha.interfaces import SlaveState
-from tests.chaos.history import Crash, Event, Jump, Stuck
+from tests.chaos.history import Crash, Jump, Ok, Recorder, Stuck, broker_of
 from tests.chaos.history import Fault as FaultEvent
 from tests.sim.cluster import BrokerNode, Cluster, Node
 from tests.sim.profile import Profile
@@ -30,10 +30,12 @@ _BEGIN: Final = 5.0  # seconds that the cluster has to start before the first fa
 _OPERATOR: Final = 15.0  # seconds between two looks of the operator
 _SOON: Final = 3.0  # the same once the faults are over, for C{_LOOKS} looks
 _LOOKS: Final = 12
+_POLL: Final = 0.01  # seconds between two looks at the acknowledgements
 _NETWORK: Final = frozenset({"partition", "one-way", "cut", "half-open", "stall"})
 _BROKERS: Final = frozenset(
-    {"power-pair", "lost-machine", "failing-sync", "failing-disk", "full-disk", "crash-in-write", "slow-disk"}
+    {"power-pair", "lost-machine", "failing-sync", "failing-disk", "full-disk", "crash-in-write", "slow-disk", "clock"}
 )
+_STEPS: Final = (-86_400_000, -3_600_000, -5_000, -500, 500, 5_000, 3_600_000)  # milliseconds; of wall clocks
 _LONGEST: Final = {"pause": 40.0, "stall": 20.0, "full-disk": 40.0, "kill": 20.0, "stop": 10.0}  # 30 by default
 
 
@@ -99,13 +101,14 @@ class Nemesis:
     @ivar happened: how often each kind happened.
     """
 
-    def __init__(self, cluster: Cluster, faults: list[Fault], record: Callable[[Event], object]) -> None:
-        """@param record: takes the events that the checker must know."""
+    def __init__(self, cluster: Cluster, faults: list[Fault], recorder: Recorder) -> None:
+        """@param recorder: takes the events that the checker must know, and has those of the clients."""
         self.cluster = cluster
         self.kernel = cluster.kernel
         self.faults = faults
         self.happened: dict[str, int] = {}
-        self._record = record
+        self._recorder = recorder
+        self._record = recorder.add
         self._nodes = {node.name: node for node in cluster.nodes}
         self._lossy: dict[str, float] = {}  # broker -> when its master last lost what it had not flushed
         self._over = False
@@ -239,28 +242,78 @@ class Nemesis:
         return again
 
     def _lost_machine(self, fault: Fault, chance: random.Random) -> Callable[[], object] | None:
-        """Lose a SYNC_MASTER's machine: a copy of its slave's disk takes the place of the disk."""
+        """
+        Lose a SYNC_MASTER's machine: a copy of its slave's disk takes the place of the disk.
+
+        Before that its connections may trickle for a while, or it has just acknowledged a send. Where slaves confirm
+        what they have flushed, the slave's machine may lose its power at the same moment.
+        """
         master, slave = self._pair_of(fault)
+        if not self._may_lose(master, slave):
+            return None
+        network, here = self.cluster.world.network, master.machine.address
+        trickles = fault.seconds * chance.choice((0.0, 0.5))
+        waits = chance.random() < 0.5
+        power = master.profile.ack_flush and chance.random() < 0.5
+        over = False
+
+        def lose() -> None:
+            network.trickles.pop(here, None)
+            if over or not self._may_lose(master, slave):
+                return
+            for node in (master, slave):
+                node.held = True
+            master.kill()
+            slave.kill(power, WINDOW if power else 0.0)
+            self._lossy[master.broker] = self.kernel.now
+            lost = Crash(broker=master.broker, window=_FOREVER, replicates=True, cause="the machine is lost")
+            self._record(lost)
+            master.machine.restore(slave.machine.disk)
+            self._restart(slave)
+
+        def again() -> None:
+            nonlocal over
+            over = True
+            network.trickles.pop(here, None)
+            self._restart(master)
+
+        if trickles:
+            network.trickles[here] = chance.choice((20, 100, 500))
+        if waits:
+            self.kernel.later(trickles, self._when_acknowledged, master.broker, self.kernel.now + fault.seconds, lose)
+        elif trickles:
+            self.kernel.later(trickles, lose)
+        else:
+            lose()
+        return again
+
+    def _when_acknowledged(
+        self, broker: str, until: float, then: Callable[[], object], seen: int | None = None
+    ) -> None:
+        """
+        Call a function as soon as a broker has acknowledged another send, if that is soon enough.
+
+        @param until: virtual time after which nothing is called.
+        @param seen: events that were looked at; C{None} for all there are.
+        """
+        events = self._recorder.events
+        new = events[len(events) if seen is None else seen :]
+        if any(isinstance(one, Ok) and broker in (one.broker, broker_of(one.queue)) for one in new):
+            then()
+        elif self.kernel.now < until:
+            self.kernel.later(_POLL, self._when_acknowledged, broker, until, then, len(events))
+
+    def _may_lose(self, master: BrokerNode, slave: BrokerNode) -> bool:
+        """Return whether the slave of a SYNC_MASTER follows it, and has its topics."""
         here, there = master.opened, slave.opened
         if here is None or there is None or slave.emptied or not master.profile.sync_master:
-            return None
+            return False
         if master.machine.disk.sick or slave.machine.disk.sick:
-            return None
-        state = there.replication.now()
-        if state.state is not SlaveState.FOLLOWING or state.behind:
-            return None
-        if here.topics.wrapper().topic_config_table != there.topics.wrapper().topic_config_table:
-            return None  # the slave would bring back a topic that was deleted
-        for node in (master, slave):
-            node.held = True
-        master.kill()
-        slave.kill()
-        self._lossy[master.broker] = self.kernel.now
-        lost = Crash(broker=master.broker, window=_FOREVER, replicates=True, cause="the machine is lost")
-        self._record(lost)
-        master.machine.restore(slave.machine.disk)
-        self._restart(slave)
-        return lambda: self._restart(master)
+            return False
+        if there.replication.now().state is not SlaveState.FOLLOWING:
+            return False
+        mine, its = (one.topics.wrapper().topic_config_table for one in (here, there))
+        return bool(mine == its)  # the slave would bring back a topic that was deleted
 
     def _stop(self, fault: Fault, chance: random.Random) -> Callable[[], object] | None:
         """Stop a process in order."""
@@ -383,6 +436,18 @@ class Nemesis:
         network.delays[here] = chance.choice((0.05, 0.3, 1.0))
         return lambda: network.delays.pop(here, None)
 
+    def _trickle(self, fault: Fault, chance: random.Random) -> Callable[[], object]:
+        """Let what the connections of a machine carry arrive in small portions."""
+        network, here = self.cluster.world.network, self._address(fault.target)
+        network.trickles[here] = chance.choice((100, 500, 2000))
+        return lambda: network.trickles.pop(here, None)
+
+    def _breaking(self, fault: Fault, chance: random.Random) -> Callable[[], object]:
+        """Break connections of a machine again and again, as something is to arrive, such as the answer to a send."""
+        network, here = self.cluster.world.network, self._address(fault.target)
+        network.breaks[here] = chance.choice((0.02, 0.1, 0.3))
+        return lambda: network.breaks.pop(here, None)
+
     # -- disks and clocks --------------------------------------------------------------------------------------
 
     def _slow_disk(self, fault: Fault, chance: random.Random) -> Callable[[], object]:
@@ -433,7 +498,7 @@ class Nemesis:
     def _clock(self, fault: Fault, chance: random.Random) -> Callable[[], object]:
         """Set the wall clock of a machine."""
         machine = self._nodes[fault.target].machine
-        by_ms = chance.choice((-3_600_000, -5_000, -500, 500, 5_000, 3_600_000))
+        by_ms = chance.choice(_STEPS)
         machine.wall_offset_ms += by_ms
         self._record(Jump(target=fault.target, by=by_ms / 1000))
         return lambda: None

@@ -28,6 +28,7 @@ from tests.sim.kernel import Kernel, Life, Timer
 from tests.sim.transport import End
 
 _AGAIN = 1.0  # seconds between two attempts to reach a host that does not answer
+_TRICKLE = 0.05  # seconds between two portions of what trickles
 
 
 @implementer(IListeningPort)
@@ -65,6 +66,8 @@ class Network:
     @ivar short: probability that a write takes only a part of the bytes.
     @ivar capacity: bytes that the kernel keeps for one direction of a connection.
     @ivar delays: host -> seconds that all its bytes travel longer.
+    @ivar trickles: host -> bytes of a connection that come from it or to it at once, every C{_TRICKLE} seconds.
+    @ivar breaks: host -> probability that a delivery from it or to it breaks the connection in its place.
     @ivar down: hosts without power.
     """
 
@@ -77,6 +80,8 @@ class Network:
         self.short = 0.0
         self.capacity = 65536
         self.delays: dict[str, float] = {}
+        self.trickles: dict[str, int] = {}
+        self.breaks: dict[str, float] = {}
         self.down: set[str] = set()
         self._blocked: dict[tuple[str, str], int] = {}
         self._ends: dict[End, None] = {}
@@ -105,7 +110,8 @@ class Network:
     def heal(self) -> None:
         """Undo all faults."""
         self._blocked.clear()
-        self.delays.clear()
+        for fault in (self.delays, self.trickles, self.breaks):
+            fault.clear()
         for end in self._ends:
             end.stalled_until = 0.0
         self.wake()
@@ -120,7 +126,27 @@ class Network:
         seconds = self.latency * (0.5 + self.chance.random())
         if self.delays:
             seconds += self.delays.get(here, 0.0) + self.delays.get(there, 0.0)
+        if here in self.trickles or there in self.trickles:
+            seconds += _TRICKLE
         return seconds
+
+    def portion(self, here: str, there: str, size: int) -> int:
+        """Return how many of the bytes that wait arrive at once."""
+        if self.trickles:
+            size = min(size, self.trickles.get(here, size), self.trickles.get(there, size))
+        if size > 1 and self.split and self.chance.random() < self.split:
+            size = self.chance.choice((1, min(3, size), self.chance.randrange(1, size)))
+        return size
+
+    def broke(self, end: End) -> bool:
+        """Break a connection in place of a delivery, if chance has it so; return whether it did."""
+        if not self.breaks:
+            return False
+        rate = max(self.breaks.get(one.host, 0.0) for one in (end.getHost(), end.getPeer()))
+        if not rate or self.chance.random() >= rate:
+            return False
+        self.cut(end)
+        return True
 
     # -- connections -------------------------------------------------------------------------------------------
 

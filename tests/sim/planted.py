@@ -220,7 +220,7 @@ def main(arguments: Sequence[str]) -> int:
     parser.add_argument("--seeds", type=int, default=300, help="seeds to try at most (300)")
     parser.add_argument("--first", type=int, default=0, help="the first of them (0)")
     parser.add_argument("--enough", type=int, default=3, help="end the search for a bug after so many seeds (3)")
-    parser.add_argument("--minutes", type=float, default=2, help="virtual minutes a seed (2)")
+    parser.add_argument("--minutes", type=float, default=8, help="virtual minutes a seed (8)")
     parser.add_argument("--jobs", type=int, default=1, help="processes side by side (1)")
     parser.add_argument("--by", choices=sorted(SEARCHES), default="sim", help="what runs the seeds (sim)")
     parser.add_argument("--kind", choices=("store", "broker", "pair"), help="of histories: those of this kind alone")

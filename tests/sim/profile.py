@@ -28,7 +28,9 @@ KINDS: Final = (
 )
 """The kinds of faults, see L{tests.sim.nemesis}."""
 PAIRED: Final = ("power-pair", "lost-machine")
-"""Those of a whole pair, each drawn from a stream of its own."""
+"""Those of a whole pair."""
+LINKS: Final = ("breaking", "trickle")
+"""Those of a machine's connections that last."""
 FAR: Final = 2**31 - 4096
 """Where a log begins that is to pass 2 GiB: an offset in bytes, before it is rounded to the size of a file."""
 
@@ -76,7 +78,7 @@ class Profile:
         """Draw the profile of a seed."""
         chance = streams.of("profile")
         far = streams.of("profile log begins").random() < _FAR_LOGS
-        paired = tuple(one for one in PAIRED if streams.of(f"profile {one}").random() < _ENABLED)
+        further = tuple(one for one in (*PAIRED, *LINKS) if streams.of(f"profile {one}").random() < _ENABLED)
         drawn = cls(
             sync_flush=chance.random() < 0.4,
             sync_master=chance.random() < 0.6,
@@ -95,7 +97,7 @@ class Profile:
         return replace(
             drawn,
             log_begins=FAR - FAR % drawn.log_file_size if far else 0,
-            kinds=(*drawn.kinds, *paired) if drawn.kinds else (),
+            kinds=(*drawn.kinds, *further) if drawn.kinds else (),
         )
 
     def __str__(self) -> str:

@@ -11,7 +11,7 @@ from twisted.trial.unittest import SynchronousTestCase
 from tests.fakes import FakeClock
 from tests.sim.disk import Disk
 from tests.sim.nemesis import Fault, plan
-from tests.sim.profile import FAR, KINDS, PAIRED, Profile
+from tests.sim.profile import FAR, KINDS, LINKS, PAIRED, Profile
 from tests.sim.reducer import reduce
 from tests.sim.run import Simulation
 from tests.sim.seeds import Streams
@@ -80,7 +80,7 @@ class KindTests(SynchronousTestCase):
         simulation = Simulation(11, 3.0)
         targets = ["broker-a-0", "broker-b-1", "registry-1", "broker-b-0", "broker-a-1"]
         faults = []
-        for number, kind in enumerate(KINDS):
+        for number, kind in enumerate((*KINDS, *LINKS)):
             target = targets[number % len(targets)]
             if kind in ("partition", "one-way", "cut", "half-open", "stall"):
                 target = f"{target},{targets[(number + 1) % len(targets)]}"
@@ -90,7 +90,7 @@ class KindTests(SynchronousTestCase):
         simulation.nemesis.faults[:] = faults
         outcome = simulation.run()
         self.assertEqual(outcome.violations, ())
-        self.assertEqual(set(outcome.happened), set(KINDS))
+        self.assertEqual(set(outcome.happened), {*KINDS, *LINKS})
 
 
 class ReducerTests(SynchronousTestCase):

@@ -108,6 +108,29 @@ class NetworkTests(SynchronousTestCase):
         self.assertEqual((other.heard == sent, one.heard in (b"", b"back")), (True, True))
         self.assertEqual((one.lost, other.lost), (["ConnectionDone"], ["ConnectionDone"]))
 
+    def test_trickle(self) -> None:
+        """Some bytes arrive at once, and the others later."""
+        one, other = self.connect()
+        self.network.trickles["10.0.0.2"] = 100
+        self.write(one, bytes(1000))
+        self.kernel.run(0.3)
+        self.assertIn(len(other.heard), range(100, 700, 100))
+        self.kernel.run(1)
+        self.assertEqual(len(other.heard), 1000)
+
+    def test_breaking(self) -> None:
+        """A connection breaks in place of a delivery, and both ends hear of it."""
+        one, other = self.connect()
+        self.network.breaks["10.0.0.1"] = 1.0
+        self.write(one, b"never arrives")
+        self.kernel.run(1)
+        self.assertEqual((other.heard, one.lost, other.lost), (b"", ["ConnectionLost"], ["ConnectionLost"]))
+        self.network.heal()
+        one, other = self.connect()
+        self.write(one, b"arrives")
+        self.kernel.run(1)
+        self.assertEqual(other.heard, b"arrives")
+
     def test_producer(self) -> None:
         """A producer is paused while the other end does not read, and resumed after that."""
         one, other = self.connect()

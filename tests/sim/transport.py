@@ -21,7 +21,6 @@ class Wires(Protocol):
 
     kernel: Kernel
     chance: random.Random
-    split: float
     short: float
     capacity: int
 
@@ -30,6 +29,12 @@ class Wires(Protocol):
 
     def travel(self, here: str, there: str) -> float:
         """Draw how long bytes travel."""
+
+    def portion(self, here: str, there: str, size: int) -> int:
+        """Return how many of the bytes that wait arrive at once."""
+
+    def broke(self, end: End) -> bool:
+        """Break a connection in place of a delivery, if chance has it so; return whether it did."""
 
     def forget(self, end: End) -> None:
         """Drop an end that is over."""
@@ -251,9 +256,9 @@ class End:
 
     def _deliver(self) -> None:
         wires, other = self._wires, self.other
-        size = len(self._sent)
-        if size > 1 and wires.split and wires.chance.random() < wires.split:
-            size = wires.chance.choice((1, min(3, size), wires.chance.randrange(1, size)))
+        if wires.broke(self):
+            return
+        size = wires.portion(self._ours.host, self._theirs.host, len(self._sent))
         data = bytes(self._sent[:size])
         del self._sent[:size]
         self._kernel.trace(self.number, ">" if self.dialled else "<", size, zlib.crc32(data))
