@@ -73,6 +73,8 @@ class SeedTests(SynchronousTestCase):
         """Steps that are left out are written as they are read."""
         for some in (set(), {0}, {0, 1, 2, 7, 9, 10}):
             self.assertEqual(numbers(ranges(some)), some)
+        for wrong in ("5-2", "abc", "1-2-3"):
+            self.assertRaises(ValueError, numbers, wrong)
 
 
 class FaultTests(SynchronousTestCase):

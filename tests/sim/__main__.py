@@ -98,7 +98,7 @@ def _tell(outcome: Outcome, minutes: float, without: frozenset[int] = frozenset(
 
 def _one(asked: argparse.Namespace) -> int:
     """Replay one simulation."""
-    without = numbers(asked.without)
+    without = asked.without
     outcome = run(asked.seed, asked.minutes, without, asked.trace)
     if asked.json:
         _say(as_json(outcome))
@@ -123,7 +123,7 @@ def _one(asked: argparse.Namespace) -> int:
 
 def _many(asked: argparse.Namespace) -> int:
     """Run many simulations, and sum up."""
-    seeds = numbers(asked.seeds)
+    seeds = asked.seeds
     began = told = time.monotonic()
     verdicts: Counter[str] = Counter()
     hits: Counter[str] = Counter()
@@ -177,12 +177,12 @@ def _many(asked: argparse.Namespace) -> int:
 
 def main() -> int:
     """Run what the command line asks for; return the exit status."""
-    parser = argparse.ArgumentParser(prog="python -m tests.sim", description=__doc__)
-    parser.add_argument("--seeds", default="0-19", help="the seeds to run, such as 0-499 (0-19)")
+    parser = argparse.ArgumentParser(prog="python -m tests.sim", description="Run simulations.")
+    parser.add_argument("--seeds", type=numbers, default="0-19", help="the seeds to run, such as 0-499 (0-19)")
     parser.add_argument("--seed", type=int, help="replay this seed, and print its profile and faults")
     parser.add_argument("--minutes", type=float, default=10, help="virtual minutes under faults (10)")
     parser.add_argument("--jobs", type=int, default=1, help="processes side by side (1)")
-    parser.add_argument("--without", default="", help="faults to leave out in a replay, such as 0-3,7")
+    parser.add_argument("--without", type=numbers, default="", help="faults to leave out in a replay, such as 0-3,7")
     parser.add_argument("--trace", action="store_true", help="print the trace of a replay")
     parser.add_argument(
         "--reduce",

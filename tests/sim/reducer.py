@@ -50,9 +50,13 @@ def numbers(text: str) -> frozenset[int]:
 
     >>> sorted(numbers("0-3,7"))
     [0, 1, 2, 3, 7]
+
+    @raise ValueError: it is something else, or a range that ends before it begins.
     """
     found: set[int] = set()
     for part in filter(None, text.split(",")):
         begin, _, end = part.partition("-")
+        if int(end or begin) < int(begin):
+            raise ValueError(f"the range {part} ends before it begins")
         found.update(range(int(begin), int(end or begin) + 1))
     return frozenset(found)

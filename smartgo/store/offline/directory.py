@@ -43,6 +43,15 @@ _SLOTS_TO_ENTRIES: Final = 4
 """RocketMQ's defaults have so many entries a slot; who changes one setting usually changes both."""
 
 
+def place_text(path: str, base: int, offset: int) -> str:
+    """
+    Return the place of a physical offset, for people: file and byte, and beyond the first file the offset too.
+
+    @param base: the offset of the file's first byte.
+    """
+    return f"{path}, byte {offset - base}" + (f" (offset {offset})" if base else "")
+
+
 class OfflineStore:
     """
     One store directory.
@@ -123,10 +132,10 @@ class OfflineStore:
         return next((run for run in self.runs if run.begin <= offset < run.end), None)
 
     def place(self, offset: int) -> str:
-        """Return file and byte of a physical offset, for people."""
+        """Return file and byte of a physical offset, for people; beyond the first file the offset too, for hexdump."""
         run = self.run_at(offset)
         file = None if run is None else run.find(offset)
-        return self.log_directory if file is None else f"{file.path}, byte {offset - file.base}"
+        return self.log_directory if file is None else place_text(file.path, file.base, offset)
 
     def queue_path(self, key: QueueKey, base: int) -> str:
         """Return the path of a queue's file that begins at a byte offset of the queue."""

@@ -32,7 +32,7 @@ from smartgo.store.damagefill import fill
 from smartgo.store.filequeue import file_name
 from smartgo.store.index.recovery import UNKNOWN
 from smartgo.store.mappedfile import MappedFile
-from smartgo.store.offline.directory import OfflineStore
+from smartgo.store.offline.directory import OfflineStore, place_text
 from smartgo.store.offline.findings import queue_name
 from smartgo.store.offline.logwalk import DamageKind, LogDamage
 from smartgo.store.offline.repairplan import LogPiece, RepairPlan, RepairStep
@@ -145,7 +145,7 @@ class StoreRepair:
             return False  # the files are made
         changes = False
         for piece in self._pieces(damage):
-            where = f"{piece.path}, byte {piece.begin - piece.base}"
+            where = place_text(piece.path, piece.base, piece.begin)
             size = piece.end - piece.begin
             if piece.donated:
                 words = f"{size} B ({piece.reason}) are taken from {self._donor.root if self._donor else ''}"

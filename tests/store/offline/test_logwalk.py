@@ -50,6 +50,12 @@ class LogWalkTests(SynchronousTestCase):
         self.assertEqual(self.walk(), (self.offsets, [], self.ends[1]))
         self.assertEqual(self.walk(LOG_SIZE + 5)[0], [one for one in self.offsets if one >= LOG_SIZE])
 
+    def test_place(self) -> None:
+        """The place of an offset is told by file and byte, and by the offset where the two differ."""
+        store = OfflineStore(self.files, ROOT, StoreSettings())
+        self.assertEqual(store.place(7), f"{self.path(0)}, byte 7")
+        self.assertEqual(store.place(LOG_SIZE + 7), f"{self.path(LOG_SIZE)}, byte 7 (offset {LOG_SIZE + 7})")
+
     def test_each_field(self) -> None:
         """Damage of size, magic, CRC, own offset or body costs one record, wherever it lies."""
         chance = random.Random(5)
