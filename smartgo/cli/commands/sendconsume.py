@@ -28,6 +28,7 @@ from smartgo.client.producer import Producer
 from smartgo.errors import RequestRefused
 from smartgo.schema.bodies import ConsumeFromWhere
 from smartgo.schema.properties import RETRY_TOPIC
+from smartgo.schema.recallhandle import RecallHandle
 
 GROUP: Final = "smartgo-cli"
 
@@ -167,15 +168,20 @@ def send(
         with ProgressLine(clock, "sent", count) as progress:
             result, statuses = await _send_all(producer, message, count, progress)
         seconds = clock.seconds() - begin
+        waits = result.recall_handle is not None or delay[0] > 0  # the offset is that of the place where it waits
         if output != TEXT:
-            print_value(output, {"sent": count, "seconds": round(seconds, 3), "statuses": statuses, **_place(result)})
+            print_value(
+                output, {"sent": count, "seconds": round(seconds, 3), "statuses": statuses, **_place(result, waits)}
+            )
         elif count == 1:
             place = f"queue {result.queue.queue_id} of {result.queue.broker_name}"
-            if deliver_at is None and not any(delay):  # else the offset is that of the place where it waits
+            if not waits:
                 place = f"{place}, offset {result.queue_offset}"
             click.echo(f"sent {result.message_id} to {place} ({result.status.name})")
             if result.recall_handle is not None:
                 click.echo(f"it waits for its time; to recall it: smartgo msg recall {result.recall_handle}")
+            elif deliver_at is not None and deliver_at.timestamp() * 1000 <= clock.wall_ms():
+                click.echo("its time is past: it is delivered at once")
         else:
             rate = f"{count / max(seconds, 0.001):.0f} per second"
             click.echo(f"sent {count} messages in {seconds:.2f} s, {rate}{_not_ok(statuses)}")
@@ -226,8 +232,10 @@ def _not_ok(statuses: Mapping[str, int]) -> str:
     return f"; {', '.join(rest)}" if rest else ""
 
 
-def _place(result: SendResult) -> dict[str, object]:
-    recall = {} if result.recall_handle is None else {"recall_handle": result.recall_handle}
+def _place(result: SendResult, waits: bool) -> dict[str, object]:
+    """Return where a message was stored; one that waits for its time has no offset in its queue yet."""
+    handle = result.recall_handle
+    recall = {} if handle is None else {"recall_handle": handle, "due_ms": int(RecallHandle.parse(handle).due_ms)}
     return {
         "status": result.status.name,
         "message_id": result.message_id,
@@ -235,7 +243,7 @@ def _place(result: SendResult) -> dict[str, object]:
         "topic": result.queue.topic,
         "broker": result.queue.broker_name,
         "queue": result.queue.queue_id,
-        "offset": result.queue_offset,
+        "offset": None if waits else result.queue_offset,
         **recall,
     }
 

@@ -130,6 +130,8 @@ class TimedTests(ClusterCase):
         found = json.loads(
             self.out("send", "T", "timed", "--at", (now + timedelta(minutes=1)).isoformat(), "-o", "json")
         )
+        due_ms = int((now + timedelta(minutes=1)).timestamp() * 1000)
+        self.assertEqual((found["offset"], found["due_ms"]), (None, due_ms))
         self.out("send", "T", "kept", "--delay", "1m")
         said = self.out("msg", "recall", found["recall_handle"])
         self.assertIn(f"recalled {found['message_id']}", said)
@@ -137,6 +139,13 @@ class TimedTests(ClusterCase):
         self.assertEqual(set(self.bodies()), {b"first", b"kept"})
         late = self.invoke("msg", "recall", found["recall_handle"], status=1).stderr
         self.assertIn("it is too late to recall it: it was due at ", late)
+
+    def test_past(self) -> None:
+        """A message whose time of delivery is past is delivered at once, which is said."""
+        self.assertIn("its time is past: it is delivered at once", self.out("send", "T", "late", "--at", "2020-01-01"))
+        self.assertEqual(self.json("send", "T", "later", "--at", "2020-01-01")["offset"] is None, False)
+        self.assertIsNone(self.json("send", "T", "level", "--delay", "1")["offset"])
+        self.assertEqual(set(self.bodies()), {b"late", b"later"})
 
     def test_refused(self) -> None:
         """What is no delay, time or handle, and times that brokers refuse, end with a sentence."""
