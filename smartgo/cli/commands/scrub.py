@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from typing import Any, Final
+from urllib.parse import quote
 
 import click
 
+from smartgo.cli.support.completions import broker_names
 from smartgo.cli.support.output import OUTPUT, TEXT, Columns, counted, moment, print_members, print_rows, size, span
 from smartgo.cli.support.rest import RestClient, RestOptions, api_options
 from smartgo.cli.support.running import CommandError
@@ -25,25 +27,49 @@ _DAMAGED: Final[Columns[dict[str, Any]]] = {
 @click.command(
     "scrub",
     epilog=examples(
-        "smartgo cluster scrub start", "smartgo cluster scrub status --check", "smartgo cluster scrub stop"
+        "smartgo cluster scrub start",
+        "smartgo cluster scrub status --check",
+        "smartgo cluster scrub start broker-a",
+        "smartgo cluster scrub status broker-a --id 1",
     ),
 )
 @click.argument("what", type=click.Choice(["status", "start", "stop"]), default="status")
+@click.argument("broker", required=False, shell_complete=broker_names)
+@click.option(
+    "--id",
+    "broker_id",
+    type=click.IntRange(0),
+    metavar="N",
+    help="Which process of BROKER: 0 the master, 1 a slave ...",
+)
 @click.option("--check", is_flag=True, help="Exit with status 1 if a region of the log is damaged.")
 @OUTPUT
 @api_options
-def scrub(rest: RestOptions, what: str, check: bool, output: str) -> None:
-    """Check all of the log of the broker whose process serves the REST API, and show what is damaged.
+def scrub(rest: RestOptions, what: str, broker: str | None, broker_id: int | None, check: bool, output: str) -> None:
+    """Check all of the log of BROKER, and show what is damaged; without a name, of the broker whose process serves the
+    REST API.
 
     "start" begins a scrub, "stop" ends it, "status" shows progress, the last result and the damaged regions. A scrub
     begins by itself once a week and reads scrubRate bytes per second.
     """
 
+    if broker is None and broker_id is not None:
+        raise click.UsageError("--id needs the name of a broker")
+
     async def work(api: RestClient) -> None:
-        if what == "status":
+        order = {"running": what == "start"}
+        if broker is not None:
+            where = f"/brokers/{quote(broker, safe='')}"
+            which = f"?id={broker_id or 0}"
+            if what == "status":
+                store = await api.get(f"{where}/store", id=broker_id or 0)
+            else:
+                store = await api.order("POST", f"{where}/scrub{which}", order)
+            found = store["integrity"]
+        elif what == "status":
             found = await api.get("/process/integrity")
         else:
-            found = await api.order("POST", "/process/scrub", {"running": what == "start"})
+            found = await api.order("POST", "/process/scrub", order)
         state = found["scrub"]
         print_members(output, found, _in_words(found, state))
         if output == TEXT and found["newest"]:
@@ -60,13 +86,13 @@ def _in_words(found: dict[str, Any], state: dict[str, Any]) -> dict[str, Any]:
     if state["running"]:
         now = (
             f"{size(state['checkedBytes'])} of {size(state['totalBytes'])} checked, {span(state['secondsLeft'])} left;"
-            f" {state['records']:,} messages right, {counted(state['damaged'], 'damaged region')}"
+            f" {counted(state['records'], 'message')} right, {counted(state['damaged'], 'damaged region')}"
         )
     last = "never"
     if state["lastEndedMs"]:
         last = (
-            f"{moment(state['lastEndedMs'])}: {size(state['lastBytes'])}, {state['lastRecords']:,} messages right,"
-            f" {counted(state['lastDamaged'], 'damaged region')}"
+            f"{moment(state['lastEndedMs'])}: {size(state['lastBytes'])},"
+            f" {counted(state['lastRecords'], 'message')} right, {counted(state['lastDamaged'], 'damaged region')}"
         )
     return {
         "scrub": now,
