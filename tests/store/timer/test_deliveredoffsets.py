@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import errno
 from random import Random
 
 from twisted.internet.defer import Deferred
+from twisted.logger import capturedLogs
 from twisted.trial.unittest import SynchronousTestCase
 
 from smartgo.store.timer.deliveredoffsets import DeliveredOffsets
@@ -42,6 +44,32 @@ class DeliveredOffsetsTests(SynchronousTestCase):
             found += self.among(*asked[at : at + 9])
         self.assertEqual(found, sorted(set(asked) & set(delivered)))
         self.assertLess(len(self.env.files.list("/store/timer")), 3)
+
+    def test_full_disk(self) -> None:
+        """On a full disk all stay in memory, with one line in the log, and all are found, also those in files."""
+        self.add(*range(0, 2000 * MIB, 100 * MIB))
+        append = self.env.files.append
+
+        def full(path: str, data: bytes) -> None:
+            append(path, data[:3])
+            raise OSError(errno.ENOSPC, "No space left on device", path)
+
+        self.patch(self.env.files, "append", full)
+        with capturedLogs() as logs:
+            self.add(*range(1, 2000 * MIB, 100 * MIB))
+            self.add(*range(2, 2000 * MIB, 100 * MIB))
+        self.assertEqual(len([one for one in logs if "no room" in one["log_format"]]), 1)
+        for at in range(0, 2000 * MIB, 100 * MIB):
+            self.assertEqual(self.among(at, at + 1, at + 2, at + 3), [at, at + 1, at + 2])
+
+    def test_broken_disk(self) -> None:
+        """Another error than a full disk fails."""
+
+        def broken(path: str, data: bytes) -> None:
+            raise OSError(errno.EIO, "Input/output error", path)
+
+        self.patch(self.env.files, "append", broken)
+        self.failureResultOf(Deferred.fromCoroutine(self.offsets.add(range(0, 2000 * MIB, 100 * MIB))), OSError)
 
     def test_memory(self) -> None:
         """Not more is in memory than the limit, beside what is being looked up."""
