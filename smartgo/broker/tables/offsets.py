@@ -191,10 +191,23 @@ class OffsetTable:
 
     def count_removed(self, group: str, topic: str, queue_id: int, count: int) -> None:
         """Count messages of a queue that retention removed before a group read them; saved with the offsets."""
-        known = self.removed_unread.setdefault((group, topic), RemovedUnread({}, 0))
+        known = self.removed_of(group, topic)
+        if known is None:
+            known = self.removed_unread[group, topic] = RemovedUnread({}, 0)
         known.queues[queue_id] = known.queues.get(queue_id, 0) + count
         known.last_ms = self._clock.wall_ms()
         self._saving.changed()
+
+    def forget_removed(self) -> None:
+        """Forget the counts of removed messages that last grew a week ago."""
+        since = self._clock.wall_ms() - _REMEMBERED
+        for key in [key for key, one in self.removed_unread.items() if one.last_ms < since]:
+            del self.removed_unread[key]
+
+    def removed_of(self, group: str, topic: str) -> RemovedUnread | None:
+        """Return what retention removed of a topic before a group read it, unless that is more than a week ago."""
+        found = self.removed_unread.get((group, topic))
+        return None if found is None or found.last_ms < self._clock.wall_ms() - _REMEMBERED else found
 
     def drop_stale(self, subscribed: Callable[[str, str], bool], minimum: Callable[[str, int], int]) -> int:
         """
@@ -287,11 +300,11 @@ class OffsetTable:
             self._take(saved.offset_table)
             if self._slave:
                 self._owe(saved.owed_table)
-            since = self._clock.wall_ms() - _REMEMBERED
             for key, removed in saved.removed_unread_table.items():
                 topic, _, group = key.partition("@")
-                if removed.last_ms >= since and topic in self._table.get(group, {}):
+                if topic in self._table.get(group, {}):
                     self.removed_unread[group, topic] = removed
+            self.forget_removed()
 
     def save(self) -> Deferred[None]:
         """Save now what is not saved; fires when it is. @raise ServiceNotAvailable: through the Deferred."""
@@ -305,6 +318,7 @@ class OffsetTable:
         owed: dict[str, list[int]] = {}
         for group, topic, queue_id in self._owed:
             owed.setdefault(f"{topic}@{group}", []).append(queue_id)
+        self.forget_removed()
         removed = {f"{topic}@{group}": one for (group, topic), one in self.removed_unread.items()}
         return _OffsetsFile(self.wrapper().offset_table, owed_table=owed, removed_unread_table=removed)
 

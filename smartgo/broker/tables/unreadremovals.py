@@ -32,10 +32,11 @@ class UnreadRemovals:
 
     def of(self, group: str, topic: str) -> Mapping[int, int]:
         """Return the counts of a group in a topic, by queue id; queues that lost nothing are left out."""
-        found = self._offsets.removed_unread.get((group, topic))
+        found = self._offsets.removed_of(group, topic)
         return _NONE if found is None else found.queues
 
     def totals(self) -> Iterator[tuple[str, str, int]]:
         """Yield every group and topic with its count, as long as the group has offsets there."""
+        self._offsets.forget_removed()
         for (group, topic), removed in list(self._offsets.removed_unread.items()):
             yield group, topic, sum(removed.queues.values())

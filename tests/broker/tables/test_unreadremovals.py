@@ -43,6 +43,19 @@ class CountTests(ClusterCase):
         )
         self.assertEqual(sorted(self.counts.totals()), [("late", "T", 30), ("later", "T", 60)])
 
+    def test_forgotten(self) -> None:
+        """A count goes a week after it last grew, while the broker runs; the next one begins anew."""
+        clock = self.cluster.env.clock
+        self.counts.expired(ExpiredUnits("T", 0, 0, 40))
+        clock.wall_offset_ms += 7 * 24 * 3600 * 1000
+        self.assertEqual(self.counts.of("late", "T"), {0: 10})
+        clock.wall_offset_ms += 1
+        self.assertEqual(self.counts.of("late", "T"), {})
+        self.counts.expired(ExpiredUnits("T", 0, 40, 45))
+        self.assertEqual(list(self.counts.totals()), [("late", "T", 5), ("later", "T", 5)])
+        clock.wall_offset_ms += 7 * 24 * 3600 * 1000 + 1
+        self.assertEqual(list(self.counts.totals()), [])
+
     def test_deleted(self) -> None:
         """A group that is deleted is forgotten."""
         self.counts.expired(ExpiredUnits("T", 0, 0, 40))
