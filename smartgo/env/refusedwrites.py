@@ -4,7 +4,8 @@ Writes to mapped files that the disk refuses, survived.
 The kernel answers such a write, to a page of a mapping, with SIGBUS, which ends the process: a file system that shut
 itself down, or a disk that is gone, would take every reader along. Here the page is replaced by a private copy of what
 it holds, the write goes there, and the path of the file is noted: whoever wrote must look at the notes before it relies
-on the write (docs/spec/reliability#D4). What was written is lost, and all that was read from the page stays readable.
+on the write (docs/spec/reliability#D4). What was written is lost, and all that was read from the page stays readable
+as long as the mapping is open: a file that is mapped again shows what the disk has.
 
 A read of a page that the disk cannot give is not survived: there is nothing to put in its place. Linux alone.
 """
@@ -15,6 +16,7 @@ import ctypes
 import mmap
 import signal
 from collections.abc import Callable
+from threading import Lock
 from typing import Any, Final
 
 _SA_SIGINFO: Final = 4
@@ -81,6 +83,7 @@ class RefusedWrites:
         """
         self._paths = paths
         self._tries: dict[int, int] = {}  # by address of the page
+        self._lock = Lock()  # a thread that handles the signal gets no second one before it returns
         self._taken = _Handler(self._take)
         self._before = _SignalAction()
 
@@ -112,7 +115,10 @@ class RefusedWrites:
 
         @return: false where the address is in no writable mapping of a file, or the page cannot be read either.
         """
-        page = address - address % mmap.PAGESIZE
+        with self._lock:  # the calls into C let other threads run
+            return self._replace(address - address % mmap.PAGESIZE)
+
+    def _replace(self, page: int) -> bool:
         tries = self._tries[page] = self._tries.get(page, 0) + 1
         found = _mapping_of(page)
         if found is None or tries > _TRIES:
@@ -129,6 +135,7 @@ class RefusedWrites:
             _munmap(copy, mmap.PAGESIZE)
             return False
         self._paths.append(path)
+        del self._tries[page]  # another mapping may come to lie here
         return True
 
 
@@ -136,13 +143,8 @@ def _mapping_of(address: int) -> tuple[bool, str] | None:
     """Return whether the writable mapping at an address is shared, and the path of its file; C{None}: there is none."""
     with open("/proc/self/maps", encoding="utf-8", errors="surrogateescape") as maps:
         for line in maps:
-            (
-                bounds,
-                rights,
-                *_,
-            ) = line.split(None, 5)
+            bounds, rights, _offset, _device, _inode, *path = line.split(None, 5)
             begin, _, end = bounds.partition("-")
             if int(begin, 16) <= address < int(end, 16):
-                path = line.split(None, 5)[5:]
                 return (rights[3] == "s", path[0].rstrip("\n") if path else "") if rights[1] == "w" else None
     return None

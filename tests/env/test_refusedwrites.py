@@ -8,13 +8,16 @@ import os
 import signal
 import subprocess
 import sys
+from threading import Thread
 
 from twisted.trial.unittest import SynchronousTestCase
 
+from smartgo.env import refusedwrites
 from smartgo.env.disk import RealFiles
 from smartgo.env.refusedwrites import RefusedWrites
 
 _PAGES = 4
+_FIXED = 0x10  # MAP_FIXED
 #: The file ends, so that a write to the mapping is answered with SIGBUS, and there is nothing to read either.
 _GONE = """
 import os, sys
@@ -77,6 +80,38 @@ class RefusedWritesTests(SynchronousTestCase):
         self.assertTrue(refused.replace(self.begin))
         self.assertTrue(refused.replace(self.begin + 8))
         self.assertEqual(self.paths, [self.path])
+
+    def test_at_once(self) -> None:
+        """What a thread writes to a page that another one is replacing is not replaced with what was there before."""
+        refused = RefusedWrites(self.paths)
+        remap = refusedwrites._mremap
+
+        def write() -> None:
+            refused.replace(self.begin)
+            self.mapping.view[10:14] = b"lost"
+
+        other = Thread(target=write)
+
+        def remap_late(*arguments: object) -> object:
+            self.patch(refusedwrites, "_mremap", remap)
+            other.start()
+            other.join(0.2)
+            return remap(*arguments)
+
+        self.patch(refusedwrites, "_mremap", remap_late)
+        self.assertTrue(refused.replace(self.begin))
+        other.join()
+        self.assertEqual((bytes(self.mapping.view[10:14]), self.paths), (b"lost", [self.path]))
+
+    def test_mapped_again(self) -> None:
+        """A page is counted by itself, not with those of other mappings that lay at the same address."""
+        refused = RefusedWrites(self.paths)
+        rights = mmap.PROT_READ | mmap.PROT_WRITE
+        with open(self.path, "r+b") as file:
+            for _ in range(9):
+                self.assertTrue(refused.replace(self.begin))
+                refusedwrites._mmap(self.begin, mmap.PAGESIZE, rights, mmap.MAP_SHARED | _FIXED, file.fileno(), 0)
+        self.assertEqual(self.paths, [self.path] * 9)
 
     def test_elsewhere(self) -> None:
         """An address that is in no writable mapping is not taken care of."""
