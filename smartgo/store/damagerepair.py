@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from itertools import islice
+from typing import Final
+
 from twisted.internet.defer import Deferred
+from twisted.internet.task import deferLater
 from twisted.logger import Logger
 
-from smartgo.env.interfaces import IFiles, IThreads
+from smartgo.env.interfaces import IEnvironment
 from smartgo.errors import LogsDiffer
 from smartgo.schema.consumequeue import Unit
 from smartgo.schema.logcheck import DamagedBytes, LogCheck
@@ -16,8 +21,10 @@ from smartgo.store.commitlog import CommitLog
 from smartgo.store.damage import DamageTable
 from smartgo.store.mappedfile import MappedFile
 from smartgo.store.queues.file import ConsumeQueues
+from smartgo.store.verifiedlog import LANE as READ_LANE
 
-LANE = "tables"
+LANE: Final = "tables"
+_PORTION: Final = 256  # records that are worked on before other work has its turn
 
 
 class DamageRepair:
@@ -25,14 +32,13 @@ class DamageRepair:
 
     _log = Logger()
 
-    def __init__(
-        self, log: CommitLog, queues: ConsumeQueues, damage: DamageTable, threads: IThreads, files: IFiles
-    ) -> None:
+    def __init__(self, log: CommitLog, queues: ConsumeQueues, damage: DamageTable, env: IEnvironment) -> None:
         self._commitlog = log
         self._queues = queues
         self._damage = damage
-        self._threads = threads
-        self._files = files
+        self._clock = env.clock
+        self._threads = env.threads
+        self._files = env.files
         self._tags = TagCodes()
 
     def repair(self, region: Region, data: bytes, source: str = "") -> Deferred[None]:
@@ -51,13 +57,15 @@ class DamageRepair:
         file = self._commitlog.files.find(region.offset)
         if file is None or region not in self._damage.regions:
             return  # it was removed, or repaired meanwhile
-        records = _records(region, data, file)
-        for message in records:
-            self._check_unit(message)
+        records = await self._checked(region, data, file)
+        if region not in self._damage.regions:
+            return
         await self._threads.run(LANE, self._write, file, region, data)
         self._damage.remove(region)
-        for message in records:
+        for number, message in enumerate(records, 1):
             self._restore_unit(message)
+            if number % _PORTION == 0:
+                await deferLater(self._clock, 0.0)
         self._log.info(
             "the damaged region of {size} B at {offset} was put right{source}: {count} messages are delivered again",
             size=region.length,
@@ -65,6 +73,28 @@ class DamageRepair:
             source=f" with the bytes of {source}" if source else "",
             count=len(records),
         )
+
+    async def _checked(self, region: Region, data: bytes, file: MappedFile) -> list[StoredMessage]:
+        """
+        Return the records that are to be written, decoded in a thread some at a time: there may be very many.
+
+        @raise LogsDiffer: the bytes are not whole records of that place, or not those that the queues know.
+        """
+        begin = region.offset
+
+        def read(offset: int, size: int) -> bytes:
+            return data[offset - begin : offset - begin + size]
+
+        check = LogCheck(read, begin, region.end, begin + len(data), file.end)
+        left = iter(check)
+        found: list[StoredMessage] = []
+        while part := await self._threads.run(READ_LANE, _some, left):
+            for message in part:
+                self._check_unit(message)
+            found += part
+        if len(data) != region.length or check.position != region.end:
+            raise LogsDiffer(f"the other copy has {len(data)} B at {begin}, where {region.length} B are damaged")
+        return found
 
     def _check_unit(self, message: StoredMessage) -> None:
         """@raise LogsDiffer: the queue has another message at the offset that a record names."""
@@ -107,23 +137,11 @@ class DamageRepair:
         self._queues.dirty[file] = None
 
 
-def _records(region: Region, data: bytes, file: MappedFile) -> list[StoredMessage]:
-    """
-    Return the records that are to be written.
-
-    @raise LogsDiffer: the bytes are not whole records of that place.
-    """
-    begin = region.offset
-
-    def read(offset: int, size: int) -> bytes:
-        return data[offset - begin : offset - begin + size]
-
+def _some(left: Iterator[StoredMessage | DamagedBytes]) -> list[StoredMessage]:
+    """Return the next records; in the lane. @raise LogsDiffer: something else follows."""
     found = []
-    check = LogCheck(read, begin, region.end, begin + len(data), file.end)
-    for one in check:
+    for one in islice(left, _PORTION):
         if isinstance(one, DamagedBytes):
             raise LogsDiffer(f"what the other copy has at {one.offset} is no record: {one.reason}")
         found.append(one)
-    if len(data) != region.length or check.position != region.end:
-        raise LogsDiffer(f"the other copy has {len(data)} B at {begin}, where {region.length} B are damaged")
     return found

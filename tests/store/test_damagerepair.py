@@ -7,9 +7,11 @@ import errno
 from smartgo.errors import LogsDiffer
 from smartgo.schema import regions
 from smartgo.schema.record import HEAD_SIZE
+from smartgo.schema.regions import Region
+from smartgo.store import damagerepair
 from smartgo.store.openstore import OpenStore
 from tests.fakes import FakeEnvironment
-from tests.store.stores import ROOT, StoreTestCase, killed, message, power_off
+from tests.store.stores import ROOT, StoreTestCase, held, killed, message, power_off
 
 
 class RepairTests(StoreTestCase):
@@ -48,6 +50,26 @@ class RepairTests(StoreTestCase):
         self.assertEqual(len(self.bodies(store)), 12)
         self.stopped(store)
         self.assertEqual(len(self.bodies(self.opened(self.env))), 12)
+
+    def test_in_portions(self) -> None:
+        """A long region is decoded in a thread, and its units are restored some at a time."""
+        self.patch(damagerepair, "_PORTION", 2)
+        del self.env.files.files[f"{ROOT}/consumequeue/T/0/{0:020d}"]
+        self.log.data[self.offsets[6] + HEAD_SIZE] ^= 1
+        store = self.opened(self.env)
+        self.read_all(store)
+        begin, end = self.offsets[4], self.offsets[7]
+        for region in list(store.damage.regions):
+            store.damage.remove(region)
+        store.damage.add([Region(begin, end - begin)])
+        with held(self.env, "read"):
+            done = store.repair_damage(store.damage.regions[0], self.whole[begin:end])
+            self.assertNotEqual(bytes(self.log.data), self.whole)
+        self.assertEqual(bytes(self.log.data), self.whole)
+        self.assertNoResult(done)
+        self.env.clock.advance(0)
+        self.successResultOf(done)
+        self.assertEqual(len(self.bodies(store)), 12)
 
     def test_refused(self) -> None:
         """What is no record, of another place or another length, is not written."""
