@@ -10,7 +10,8 @@ from __future__ import annotations
 
 import ipaddress
 import re
-from typing import cast
+from collections.abc import Mapping, Sequence
+from typing import Final, cast
 
 import msgspec
 
@@ -129,6 +130,19 @@ class Integer(SettingKind, frozen=True, kw_only=True):
         return number
 
 
+_SIZES: Final[Mapping[str, int]] = {"65536": 1 << 16, "64KiB": 1 << 16, "1GiB": 1 << 30}
+_SPANS: Final[Mapping[str, float]] = {"500ms": 0.5, "5s": 5.0, "30s": 30.0, "2h": 7200.0, "3d": 259_200.0}
+"""Examples, of which a description and an error show those that are allowed."""
+
+
+def _such_as(examples: Sequence[str]) -> str:
+    """Return examples as the end of a sentence; nothing where there are none."""
+    if not examples:
+        return ""
+    *first, last = examples
+    return f", such as {', '.join(first)} or {last}" if first else f", such as {last}"
+
+
 class Port(Integer, frozen=True, kw_only=True):
     """A TCP port; 0 lets the system choose."""
 
@@ -165,7 +179,8 @@ class Size(Integer, frozen=True, kw_only=True):
     @property
     def allowed(self) -> str:
         most = f" to {self.high}" if self.high < _ANY else ""
-        return f"a size from {self.low}{most} bytes, such as 65536, 64KiB or 1GiB"
+        usable = [text for text, size in _SIZES.items() if self.low <= size <= self.high]
+        return f"a size from {self.low}{most} bytes{_such_as(usable)}"
 
     @property
     def unit(self) -> str:
@@ -195,7 +210,9 @@ class Duration(SettingKind, frozen=True, kw_only=True):
 
     @property
     def allowed(self) -> str:
-        return f"a duration from {self.low} to {self.high} {self.unit}, such as 500ms or 5s"
+        per = _SECONDS[self.per]
+        usable = [text for text, seconds in _SPANS.items() if self.low * per <= seconds <= self.high * per]
+        return f"a duration from {self.low} to {self.high} {self.unit}{_such_as(usable[:2])}"
 
     @property
     def unit(self) -> str:

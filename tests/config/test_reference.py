@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import os
+import re
 import runpy
 import sys
 import warnings
@@ -11,6 +12,7 @@ import warnings
 from twisted.trial.unittest import SynchronousTestCase
 
 from smartgo.config.catalog import settings_of
+from smartgo.config.kinds import Duration, Size
 from smartgo.config.known import NOT_BUILT
 from smartgo.config.reference import tables
 from smartgo.config.settings import TABLES
@@ -27,6 +29,15 @@ class ReferenceTests(SynchronousTestCase):
             text = file.read()
         shown = text.split(".. settings begin\n")[1].split(".. settings end\n")[0]
         self.assertEqual(shown.strip(), tables().strip())
+
+    def test_examples(self) -> None:
+        """Every example of a size and of a duration is allowed."""
+        kinds = [one.kind for table in TABLES for one in settings_of(table) if isinstance(one.kind, Size | Duration)]
+        self.assertGreater(len(kinds), 10)
+        for kind in kinds:
+            examples = re.findall(r"[0-9]+(?:[a-zA-Z]+|$)|65536(?=,)", kind.allowed.partition(", such as ")[2])
+            for one in examples:
+                kind.read(one)
 
     def test_command(self) -> None:
         """The module, run as a program, prints the tables."""

@@ -169,7 +169,7 @@ def _print(result: RepairResult, output: str) -> None:
         print_value(output, plain(result))
         return
     if not result.steps:
-        click.echo("Nothing is to be repaired.")
+        click.echo("There is nothing to repair.")
         return
     print_table(
         result.steps,

@@ -47,7 +47,7 @@ class RepairCommandTests(StoreDirectoryCase):
         for line in lines:
             self.assertTrue(line.endswith("B  stands for damage that was repaired: body CRC differs"), line)
         self.assertEqual(self.repair("--yes")["steps"], [])
-        self.assertIn("Nothing is to be repaired.", self.out("store", "repair", ROOT))
+        self.assertIn("There is nothing to repair.", self.out("store", "repair", ROOT))
 
     def test_asks(self) -> None:
         """Without a yes nothing is changed."""
