@@ -6,6 +6,8 @@ Rules: docs/spec/broker#statistics.
 
 from __future__ import annotations
 
+from typing import Final
+
 from twisted.internet.defer import Deferred
 from twisted.logger import Logger
 from zope.interface import implementer
@@ -13,6 +15,7 @@ from zope.interface import implementer
 from smartgo.broker.figures.storestate import state_of
 from smartgo.broker.interfaces import IBroker
 from smartgo.broker.processors.requestcodes import answered_by
+from smartgo.errors import RequestRefused
 from smartgo.remoting.interfaces import Answer, IPeer, IRequestProcessor
 from smartgo.remoting.processor import Processor
 from smartgo.schema.bodies import BackupReport
@@ -20,6 +23,9 @@ from smartgo.schema.codes import RequestCode
 from smartgo.schema.command import Command
 from smartgo.schema.headers.admin import BackupStoreRequest, ScrubStoreRequest
 from smartgo.store.backuppruning import BackupOptions
+
+SLOWEST: Final = 64 << 10
+"""Bytes a second: a slower backup would be in the way of all others for months."""
 
 
 @implementer(IRequestProcessor)
@@ -66,8 +72,10 @@ class StoreAdmin(Processor):
         backup = self._store.backup
         if name:
             self._log.info("{peer} asked for backup {name}", peer=peer.address, name=name[:100])
-            wishes = max(0, header.rate), max(0, header.keep), max(0, header.keep_seconds)
-            backup.begin(name, BackupOptions(*wishes))
+            if 0 < header.rate < SLOWEST:
+                raise RequestRefused(f"the rate of a backup is 0, for no limit, or at least {SLOWEST} B a second")
+            options = max(0, header.rate), max(0, header.keep), max(0, header.keep_seconds)
+            backup.begin(name, BackupOptions(*options))
         status = backup.status
         if status is None:
             return request.answer(body=BackupReport().encode())

@@ -37,6 +37,14 @@ class StoreAdminTests(SynchronousTestCase):
         self.assertEqual(answer.code, 1)
         self.assertIn("letters, digits", answer.remark or "")
 
+    def test_too_slow(self) -> None:
+        """A rate at which a backup would run for months, and keep others out, is refused."""
+        answer = self.ask(name="slow", rate="65535")
+        self.assertEqual(answer.code, 1)
+        self.assertIn("at least 65536 B", answer.remark or "")
+        self.assertEqual(BackupReport.decode(self.ask().body), BackupReport())
+        self.assertEqual(BackupReport.decode(self.ask(name="least", rate="65536").body).name, "least")
+
     def state(self, code: RequestCode = RequestCode.GET_STORE_STATE, **fields: str) -> StoreState:
         """30004 or 30005."""
         answer = self.cluster.ask(Command.request(code, fields=fields))
