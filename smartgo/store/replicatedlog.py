@@ -93,3 +93,16 @@ class IReplicatedLog(Interface):
         @raise smartgo.errors.ServiceNotAvailable: failed, disk full, or no file could be allocated. What there was room
             for was written: go on from the log's end.
         """
+
+
+async def read_cold(log: IReplicatedLog, begin: int, end: int) -> bytes:
+    """
+    Return the bytes of a log between two physical offsets, read in threads.
+
+    @raise smartgo.errors.NoSuchMessage: not all of them are there.
+    """
+    parts: list[bytes] = []
+    while begin < end:
+        parts.append(await log.piece_cold(begin, end - begin))
+        begin += len(parts[-1])
+    return b"".join(parts)

@@ -23,6 +23,7 @@ from smartgo.schema.hatransfer import TAIL_LIMIT
 from smartgo.schema.headers.messages import ViewMessageRequest
 from smartgo.schema.regions import Region
 from smartgo.store.openstore import OpenStore
+from smartgo.store.replicatedlog import read_cold
 
 TIMEOUT: Final = 6.0
 """Seconds that a RocketMQ master gets for an answer."""
@@ -106,7 +107,10 @@ class DamageFetcher:
         data = await self._read(peer, begin, end)
         before, after = data[: region.offset - begin], data[region.end - begin :]
         try:
-            same = before == await self._own(begin, region.offset) and after == await self._own(region.end, end)
+            store = self._store
+            same = before == await read_cold(store, begin, region.offset) and after == await read_cold(
+                store, region.end, end
+            )
         except NoSuchMessage:
             return None  # retention removed it
         if not same:
@@ -138,14 +142,6 @@ class DamageFetcher:
             if piece is None or len(piece.data) != size:
                 raise LogsDiffer(f"it does not give its bytes from {at} to {at + size}")
             parts.append(piece.data)
-        return b"".join(parts)
-
-    async def _own(self, begin: int, end: int) -> bytes:
-        """Return bytes of our log. @raise NoSuchMessage: they are not there."""
-        parts: list[bytes] = []
-        while begin < end:
-            parts.append(await self._store.piece_cold(begin, end - begin))
-            begin += len(parts[-1])
         return b"".join(parts)
 
     async def _fetch_messages(self, peer: str, region: Region) -> list[bytes] | None:

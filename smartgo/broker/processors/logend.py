@@ -30,7 +30,7 @@ from smartgo.schema.hatransfer import TAIL_LIMIT, TICKET_WORD_SIZE
 from smartgo.schema.headers.ha import CHALLENGE, TailAnswer, TailRequest
 from smartgo.schema.message import unpack_host
 from smartgo.schema.signature import AccessKey
-from smartgo.store.replicatedlog import IReplicatedLog
+from smartgo.store.replicatedlog import IReplicatedLog, read_cold
 
 TIMEOUT: Final = 5.0
 """Seconds that a master gets for its answer."""
@@ -101,7 +101,7 @@ class TailProcessor(Processor):
         if begin < end:
             try:
                 crc = await self._log.crc(begin, end)
-                data = await self._read(begin, end) if header.read else b""
+                data = await read_cold(self._log, begin, end) if header.read else b""
             except NoSuchMessage:
                 pass  # it is answered without
             except OSError as error:
@@ -124,13 +124,6 @@ class TailProcessor(Processor):
 
     def _unreadable(self, ip: str, begin: int, error: OSError) -> None:
         self._warnings.warn(ip, "the log at {begin} cannot be read: {why}", begin=begin, why=str(error))
-
-    async def _read(self, begin: int, end: int) -> bytes:
-        parts: list[bytes] = []
-        while begin < end:
-            parts.append(await self._log.piece_cold(begin, end - begin))
-            begin += len(parts[-1])
-        return b"".join(parts)
 
 
 @implementer(IMasterTail)
