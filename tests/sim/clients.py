@@ -434,6 +434,7 @@ class ToolClient(VirtualClient):
                 pass  # a part of it may have been done
             begun = self.workload.recorder.now
             certain = False
+            self.tell(Dropped(who=self.name, topic=topic, begun=begun, certain=False))  # it may be killed
             try:
                 certain = len(await admin.topics.delete(topic)) == len(self.workload.broker_names)
             except CallFailed:
