@@ -58,7 +58,10 @@ class Disk(FakeFiles):
     @ivar rate: probability that an operation fails.
     @ivar failing: the operations that can fail; C{None}: all of them.
     @ivar drops: what a failed sync did not write is taken for written by the syncs after it, as by Linux.
-    @ivar faults: how many operations failed.
+    @ivar faults: how many operations failed, or were told that there is little space.
+    @ivar dropped_at: when a sync first failed that dropped something, by C{moment}; C{None}: never since the last power
+        cut.
+    @ivar moment: the virtual time.
     @ivar stop_after: after this many further operations the state is copied to C{stopped}; 0 for never.
     @ivar when_stopped: is called at that moment.
     @ivar stopped: a copy of the disk in the middle of the work, as a crash at that moment leaves it.
@@ -71,6 +74,8 @@ class Disk(FakeFiles):
         self.failing: Collection[str] | None = None
         self.drops = False
         self.faults = 0
+        self.dropped_at: float | None = None
+        self.moment: Callable[[], float] = lambda: 0.0
         self.stop_after = 0
         self.stopped: Disk | None = None
         self.when_stopped: Callable[[], object] = lambda: None
@@ -104,6 +109,8 @@ class Disk(FakeFiles):
             block = bytes(file.data[at : at + BLOCK])
             if block != synced[at : at + BLOCK]:
                 dropped[at // BLOCK] = block
+        if dropped and self.dropped_at is None:
+            self.dropped_at = self.moment()
 
     def keep_dropped(self, file: FakeFile, before: bytes) -> None:
         """
@@ -123,6 +130,19 @@ class Disk(FakeFiles):
             else:
                 del dropped[number]
         file.synced = bytes(synced)
+
+    def take_space(self, size: int) -> None:
+        """Take space. @raise OSError: ENOSPC."""
+        try:
+            super().take_space(size)
+        except OSError:
+            self.faults += 1
+            raise
+
+    def usage(self, path: str) -> tuple[int, int]:
+        """Return the bytes of the disk, and those that are free."""
+        self.faults += self.free < DISK // 2
+        return super().usage(path)
 
     def mend(self) -> None:
         """Let nothing fail any more, and make room."""
@@ -258,6 +278,7 @@ class Disk(FakeFiles):
             copies[id(file)]: dict(blocks) for file, blocks in self._dropped.items() if id(file) in copies
         }
         after._journal = [Names(one.change, copied(one.files), set(one.directories)) for one in self._journal]
+        after.dropped_at = self.dropped_at
         after._changes, after._durable = self._changes, self._durable
         after._last_change = dict(self._last_change)
         return after

@@ -88,6 +88,7 @@ class Machine:
     @ivar disk: as it is now, whether a process runs or not.
     @ivar wall_offset_ms: the wall clock when virtual time is 0, in milliseconds since the epoch.
     @ivar slowness: by how much work in threads takes longer than usual.
+    @ivar slowed: how many calls in threads took longer.
     @ivar rate: seconds of a process's monotonic clock that pass in one second; for those that begin from now on.
     @ivar life: of the process that runs; C{None} for none.
     """
@@ -98,10 +99,17 @@ class Machine:
         self.address = address
         self.wall_offset_ms = EPOCH_MS
         self.slowness = 1.0
+        self.slowed = 0
         self.rate = 1.0
         self.life: Life | None = None
         self._processes = 0
-        self.disk = Disk(self, world.streams.of(f"disk {name}"))
+        self.disk = self._own(Disk(self, world.streams.of(f"disk {name}")))
+
+    def _own(self, disk: Disk, before: Disk | None = None) -> Disk:
+        """Return a disk that is to be this machine's, in the place of another."""
+        disk.moment = lambda: self.world.kernel.now
+        disk.faults = before.faults if before is not None else 0
+        return disk
 
     def wall_ms(self) -> int:
         """Return the wall clock, in milliseconds since the epoch."""
@@ -133,13 +141,14 @@ class Machine:
             life.alive = False
             self.world.network.died(life, power or disk is not None)
         before = disk or self.disk
-        self.disk = (before.cut_off if power else before.killed)(self, self.world.streams.of(f"disk {self.name}"))
+        left = (before.cut_off if power else before.killed)(self, self.world.streams.of(f"disk {self.name}"))
+        self.disk = self._own(left, self.disk)
         self.disk.rate, self.disk.failing, self.disk.drops = before.rate, before.failing, before.drops
 
     def restore(self, disk: Disk) -> None:
         """Give the machine a copy of another's disk; no process runs."""
-        self.disk = disk.killed(self, self.world.streams.of(f"disk {self.name}"))
+        self.disk = self._own(disk.killed(self, self.world.streams.of(f"disk {self.name}")), self.disk)
 
     def empty(self) -> None:
         """Give the machine an empty disk."""
-        self.disk = Disk(self, self.world.streams.of(f"disk {self.name}"))
+        self.disk = self._own(Disk(self, self.world.streams.of(f"disk {self.name}")), self.disk)

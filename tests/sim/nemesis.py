@@ -98,7 +98,7 @@ class Nemesis:
     Carries the faults of a run out.
 
     @ivar faults: all that were planned.
-    @ivar happened: how often each kind happened.
+    @ivar happened: how often each kind was seen to happen.
     """
 
     def __init__(self, cluster: Cluster, faults: list[Fault], recorder: Recorder) -> None:
@@ -110,10 +110,10 @@ class Nemesis:
         self._recorder = recorder
         self._record = recorder.add
         self._nodes = {node.name: node for node in cluster.nodes}
-        self._lossy: dict[str, float] = {}  # broker -> when its master last lost what it had not flushed
+        self._lossy: set[str] = set()  # brokers whose masters have lost what they had not flushed, and slaves may have
         self._over = False
         self._looks = _LOOKS
-        self._ending: dict[int, Callable[[], object]] = {}
+        self._ending: dict[int, tuple[float, Callable[[], int]]] = {}  # by number: when it began, what ends it
         for node in cluster.nodes:
             node.when_lost = self._died
 
@@ -151,28 +151,28 @@ class Nemesis:
             self.kernel.trace("no fault", fault)
             return
         self.kernel.trace("fault", fault)
-        self.happened[fault.kind] = self.happened.get(fault.kind, 0) + 1
-        self._note(fault, on=True)
-        self._ending[fault.number] = end
+        self._ending[fault.number] = self.kernel.now, end
         self.kernel.later(fault.seconds, self._end, fault)
 
     def _end(self, fault: Fault) -> None:
-        end = self._ending.pop(fault.number, None)
-        if end is not None:
-            self.kernel.trace("over", fault.number)
-            end()
-            self._note(fault, on=False)
-
-    def _note(self, fault: Fault, on: bool) -> None:
-        name = f"{fault.kind} {fault.number}"
-        self._record(FaultEvent(name=name, target=fault.target, on=on, count=0 if on else 1))
+        """End a fault; what it did is a fault of the run, one that hit nothing is none."""
+        if fault.number not in self._ending:
+            return
+        begun, end = self._ending.pop(fault.number)
+        count = end()
+        self.kernel.trace("over", fault.number, count)
+        if count:
+            self.happened[fault.kind] = self.happened.get(fault.kind, 0) + 1
+            name = f"{fault.kind} {fault.number}"
+            self._record(FaultEvent(t=begun, name=name, target=fault.target, on=True))
+            self._record(FaultEvent(name=name, target=fault.target, on=False, count=count))
 
     def _died(self, node: Node, window: float, cause: str) -> None:
         """Tell the checker what the death of a master may have taken."""
         if isinstance(node, BrokerNode) and node.is_master:
             flushes = node.profile.sync_flush
             if window:
-                self._lossy[node.broker] = self.kernel.now
+                self._lossy.add(node.broker)
             self._record(Crash(broker=node.broker, window=60.0 if window and flushes else window, flushes=flushes,
                                cause=cause))  # fmt: skip
 
@@ -183,6 +183,8 @@ class Nemesis:
             if node.is_master or opened is None or node.held:
                 continue
             state = opened.replication.now()
+            if state.state is SlaveState.FOLLOWING and not state.behind and self._confirmed(node):
+                self._lossy.discard(node.broker)  # it has taken over what its master lost
             if state.state is SlaveState.DIVERGED:
                 self.kernel.trace("diverged", node.name, state.reason)
                 if node.broker not in self._lossy:
@@ -196,6 +198,15 @@ class Nemesis:
             self._looks -= 1
             self.kernel.later(_SOON, self._operate)
 
+    def _confirmed(self, slave: BrokerNode) -> bool:
+        """Return whether the master that runs now knows that its slave has all of its log."""
+        master = next(one for one in self.cluster.brokers.values() if one.is_master and one.broker == slave.broker)
+        opened = master.opened
+        if opened is None or master.held:
+            return False
+        end = opened.store.log_bounds()[1]
+        return any(seen.confirmed == end for seen in opened.replication.now().slaves)
+
     # -- processes ---------------------------------------------------------------------------------------------
 
     def _restart(self, node: Node) -> None:
@@ -203,45 +214,56 @@ class Nemesis:
         if not node.alive:
             node.start()
 
-    def _kill(self, fault: Fault, chance: random.Random) -> Callable[[], object] | None:
+    def _after_death(self, *nodes: Node) -> Callable[[], int]:
+        """Return what starts processes again that were killed now, and returns how many were."""
+        dead = sum(not node.alive for node in nodes)
+
+        def again() -> int:
+            for node in nodes:
+                self._restart(node)
+            return dead
+
+        return again
+
+    def _window(self, node: Node) -> float:
+        """Return the seconds before a power cut of a machine, now, whose acknowledged messages it may lose."""
+        dropped_at = node.machine.disk.dropped_at
+        return WINDOW + (0.0 if dropped_at is None else self.kernel.now - dropped_at)
+
+    def _kill(self, fault: Fault, chance: random.Random) -> Callable[[], int] | None:
         """Kill a process."""
         node = self._nodes[fault.target]
         if not node.alive:
             return None
         node.held = True
         node.kill()
-        return lambda: self._restart(node)
+        return self._after_death(node)
 
-    def _power(self, fault: Fault, chance: random.Random) -> Callable[[], object] | None:
+    def _power(self, fault: Fault, chance: random.Random) -> Callable[[], int] | None:
         """Cut a machine's power."""
         node = self._nodes[fault.target]
         if not node.alive:
             return None
         node.held = True
-        node.kill(power=True, window=WINDOW)
-        return lambda: self._restart(node)
+        node.kill(power=True, window=self._window(node))
+        return self._after_death(node)
 
     def _pair_of(self, fault: Fault) -> tuple[BrokerNode, BrokerNode]:
         """Return the master and the slave of the pair that a fault is aimed at."""
         pair = fault.target.split("-")[1]
         return self.cluster.master(pair), self.cluster.slave(pair)
 
-    def _power_pair(self, fault: Fault, chance: random.Random) -> Callable[[], object] | None:
+    def _power_pair(self, fault: Fault, chance: random.Random) -> Callable[[], int] | None:
         """Cut the power of both machines of a pair."""
         pair = self._pair_of(fault)
         if not all(node.alive for node in pair):
             return None
         for node in pair:
             node.held = True
-            node.kill(power=True, window=WINDOW)
+            node.kill(power=True, window=self._window(node))
+        return self._after_death(*pair)
 
-        def again() -> None:
-            for node in pair:
-                self._restart(node)
-
-        return again
-
-    def _lost_machine(self, fault: Fault, chance: random.Random) -> Callable[[], object] | None:
+    def _lost_machine(self, fault: Fault, chance: random.Random) -> Callable[[], int] | None:
         """
         Lose a SYNC_MASTER's machine: a copy of its slave's disk takes the place of the disk.
 
@@ -256,26 +278,30 @@ class Nemesis:
         waits = chance.random() < 0.5
         power = master.profile.ack_flush and chance.random() < 0.5
         over = False
+        losses = 0
 
         def lose() -> None:
+            nonlocal losses
             network.trickles.pop(here, None)
             if over or not self._may_lose(master, slave):
                 return
+            losses += 1
             for node in (master, slave):
                 node.held = True
             master.kill()
             slave.kill(power, WINDOW if power else 0.0)
-            self._lossy[master.broker] = self.kernel.now
+            self._lossy.add(master.broker)
             lost = Crash(broker=master.broker, window=_FOREVER, replicates=True, cause="the machine is lost")
             self._record(lost)
             master.machine.restore(slave.machine.disk)
             self._restart(slave)
 
-        def again() -> None:
+        def again() -> int:
             nonlocal over
             over = True
             network.trickles.pop(here, None)
             self._restart(master)
+            return losses
 
         if trickles:
             network.trickles[here] = chance.choice((20, 100, 500))
@@ -315,7 +341,7 @@ class Nemesis:
         mine, its = (one.topics.wrapper().topic_config_table for one in (here, there))
         return bool(mine == its)  # the slave would bring back a topic that was deleted
 
-    def _stop(self, fault: Fault, chance: random.Random) -> Callable[[], object] | None:
+    def _stop(self, fault: Fault, chance: random.Random) -> Callable[[], int] | None:
         """Stop a process in order."""
         node = self._nodes[fault.target]
         if not node.alive or not node.ready:
@@ -330,12 +356,14 @@ class Nemesis:
 
         self.kernel.later(_STOPPED, late)
 
-        def again() -> None:
+        def again() -> int:
+            done = stopped.called
             stopped.addBoth(lambda _: self._restart(node))
+            return int(done)
 
         return again
 
-    def _crash_in_write(self, fault: Fault, chance: random.Random) -> Callable[[], object] | None:
+    def _crash_in_write(self, fault: Fault, chance: random.Random) -> Callable[[], int] | None:
         """Kill a process, or cut its power, in the middle of what it does to its disk."""
         node = self._nodes[fault.target]
         if not node.alive:
@@ -343,11 +371,14 @@ class Nemesis:
         power = chance.random() < 0.5
         disk = node.machine.disk
         disk.stop_after = chance.randrange(1, 40)
+        crashes = 0
 
         def crash() -> None:
+            nonlocal crashes
             if node.machine.disk is disk and node.alive:
+                crashes += 1
                 node.held = True
-                node.kill(power, WINDOW if power else 0.0, disk.stopped)
+                node.kill(power, self._window(node) if power else 0.0, disk.stopped)
 
         def stopped() -> None:
             assert life is not None
@@ -357,148 +388,181 @@ class Nemesis:
         life = node.machine.life
         disk.when_stopped = stopped
 
-        def again() -> None:
+        def again() -> int:
             disk.stop_after = 0
             self._restart(node)
+            return crashes
 
         return again
 
-    def _pause(self, fault: Fault, chance: random.Random) -> Callable[[], object] | None:
+    def _pause(self, fault: Fault, chance: random.Random) -> Callable[[], int] | None:
         """Stop a process for some time, and let it go on, as C{SIGSTOP} and C{SIGCONT} do."""
         life = self._nodes[fault.target].machine.life
         if life is None:
             return None
         life.paused_until = self.kernel.now + fault.seconds
-        return lambda: None
+        return lambda: 1
 
     # -- the network -------------------------------------------------------------------------------------------
 
     def _address(self, name: str) -> str:
         return self._nodes[name].machine.address
 
-    def _partition(self, fault: Fault, chance: random.Random) -> Callable[[], object]:
+    def _partition(self, fault: Fault, chance: random.Random) -> Callable[[], int]:
         """Let nothing pass between two machines."""
         here, there = map(self._address, fault.target.split(","))
         return self._block([(here, there), (there, here)])
 
-    def _one_way(self, fault: Fault, chance: random.Random) -> Callable[[], object]:
+    def _one_way(self, fault: Fault, chance: random.Random) -> Callable[[], int]:
         """Let nothing pass from one machine to another, but in the other direction."""
         here, there = map(self._address, fault.target.split(","))
         return self._block([(here, there)])
 
-    def _isolate(self, fault: Fault, chance: random.Random) -> Callable[[], object]:
+    def _isolate(self, fault: Fault, chance: random.Random) -> Callable[[], int]:
         """Let nothing pass between a machine and all others."""
         here = self._address(fault.target)
         others = [machine.address for machine in self.cluster.world.machines if machine.address != here]
         return self._block([pair for there in others for pair in ((here, there), (there, here))])
 
-    def _block(self, pairs: list[tuple[str, str]]) -> Callable[[], object]:
+    def _block(self, pairs: list[tuple[str, str]]) -> Callable[[], int]:
         network = self.cluster.world.network
+        before = sum(network.held_back[pair] for pair in pairs)
         for pair in pairs:
             network.block(*pair)
 
-        def unblock() -> None:
+        def unblock() -> int:
+            held_back = sum(network.held_back[pair] for pair in pairs) - before
             for pair in pairs:
                 network.unblock(*pair)
+            return held_back
 
         return unblock
 
-    def _cut(self, fault: Fault, chance: random.Random) -> Callable[[], object]:
+    def _cut(self, fault: Fault, chance: random.Random) -> Callable[[], int]:
         """Break some connections of a machine."""
         return self._break(fault, chance, one_sided=False)
 
-    def _half_open(self, fault: Fault, chance: random.Random) -> Callable[[], object]:
+    def _half_open(self, fault: Fault, chance: random.Random) -> Callable[[], int]:
         """Break some connections of a machine; only one end hears of it."""
         return self._break(fault, chance, one_sided=True)
 
-    def _break(self, fault: Fault, chance: random.Random, one_sided: bool) -> Callable[[], object]:
+    def _break(self, fault: Fault, chance: random.Random, one_sided: bool) -> Callable[[], int]:
         network = self.cluster.world.network
         here = self._address(fault.target.partition(",")[0])
+        broken = 0
         for end in network.connections():
             if here in (end.getHost().host, end.getPeer().host) and chance.random() < 0.6:
-                network.cut(end if chance.random() < 0.5 else end.other, one_sided)
-        return lambda: None
+                one = end if chance.random() < 0.5 else end.other
+                network.cut(one, one_sided)
+                broken += not one.connected
+        return lambda: broken
 
-    def _stall(self, fault: Fault, chance: random.Random) -> Callable[[], object]:
+    def _stall(self, fault: Fault, chance: random.Random) -> Callable[[], int]:
         """Let what some connections of a machine carry, in one direction or both, wait."""
         here = self._address(fault.target.partition(",")[0])
         until = self.kernel.now + fault.seconds
+        stalled = 0
         for end in self.cluster.world.network.connections():
             if here in (end.getHost().host, end.getPeer().host) and chance.random() < 0.5:
                 for one in (end, end.other):
                     if chance.random() < 0.7:
                         one.stalled_until = until
-        return lambda: None
+                        stalled += 1
+        return lambda: stalled
 
-    def _slow_network(self, fault: Fault, chance: random.Random) -> Callable[[], object]:
+    def _slow_network(self, fault: Fault, chance: random.Random) -> Callable[[], int]:
         """Let everything from and to a machine travel longer."""
         network, here = self.cluster.world.network, self._address(fault.target)
         network.delays[here] = chance.choice((0.05, 0.3, 1.0))
-        return lambda: network.delays.pop(here, None)
+        before = network.delayed[here]
 
-    def _trickle(self, fault: Fault, chance: random.Random) -> Callable[[], object]:
-        """Let what the connections of a machine carry arrive in small portions."""
-        network, here = self.cluster.world.network, self._address(fault.target)
-        network.trickles[here] = chance.choice((100, 500, 2000))
-        return lambda: network.trickles.pop(here, None)
-
-    def _breaking(self, fault: Fault, chance: random.Random) -> Callable[[], object]:
-        """Break connections of a machine again and again, as something is to arrive, such as the answer to a send."""
-        network, here = self.cluster.world.network, self._address(fault.target)
-        network.breaks[here] = chance.choice((0.02, 0.1, 0.3))
-        return lambda: network.breaks.pop(here, None)
-
-    # -- disks and clocks --------------------------------------------------------------------------------------
-
-    def _slow_disk(self, fault: Fault, chance: random.Random) -> Callable[[], object]:
-        """Let the work of a machine's threads take longer."""
-        machine = self._nodes[fault.target].machine
-        machine.slowness = chance.choice((30.0, 200.0, 1000.0))
-
-        def usual() -> None:
-            machine.slowness = 1.0
+        def usual() -> int:
+            network.delays.pop(here, None)
+            return network.delayed[here] - before
 
         return usual
 
-    def _failing_sync(self, fault: Fault, chance: random.Random) -> Callable[[], object]:
+    def _trickle(self, fault: Fault, chance: random.Random) -> Callable[[], int]:
+        """Let what the connections of a machine carry arrive in small portions."""
+        network, here = self.cluster.world.network, self._address(fault.target)
+        network.trickles[here] = chance.choice((100, 500, 2000))
+        before = network.delayed[here]
+
+        def usual() -> int:
+            network.trickles.pop(here, None)
+            return network.delayed[here] - before
+
+        return usual
+
+    def _breaking(self, fault: Fault, chance: random.Random) -> Callable[[], int]:
+        """Break connections of a machine again and again, as something is to arrive, such as the answer to a send."""
+        network, here = self.cluster.world.network, self._address(fault.target)
+        network.breaks[here] = chance.choice((0.02, 0.1, 0.3))
+        before = network.broken[here]
+
+        def usual() -> int:
+            network.breaks.pop(here, None)
+            return network.broken[here] - before
+
+        return usual
+
+    # -- disks and clocks --------------------------------------------------------------------------------------
+
+    def _slow_disk(self, fault: Fault, chance: random.Random) -> Callable[[], int]:
+        """Let the work of a machine's threads take longer."""
+        machine = self._nodes[fault.target].machine
+        machine.slowness = chance.choice((30.0, 200.0, 1000.0))
+        before = machine.slowed
+
+        def usual() -> int:
+            machine.slowness = 1.0
+            return machine.slowed - before
+
+        return usual
+
+    def _failing_sync(self, fault: Fault, chance: random.Random) -> Callable[[], int]:
         """Let syncs fail; what they did not write is lost when the machine is started anew, at the end of the fault."""
         return self._fail(fault, chance.choice((0.3, 1.0)), {"sync"})
 
-    def _failing_disk(self, fault: Fault, chance: random.Random) -> Callable[[], object]:
+    def _failing_disk(self, fault: Fault, chance: random.Random) -> Callable[[], int]:
         """Let operations of the disk fail, all or those of one kind."""
         kinds = chance.choice((None, {"replace"}, {"allocate", "create"}, {"map"}, {"sync_directory"}, {"remove"}))
         return self._fail(fault, chance.choice((0.05, 0.5)), kinds)
 
-    def _fail(self, fault: Fault, rate: float, kinds: Collection[str] | None) -> Callable[[], object]:
+    def _fail(self, fault: Fault, rate: float, kinds: Collection[str] | None) -> Callable[[], int]:
         node = self._nodes[fault.target]
         disk = node.machine.disk
         disk.rate, disk.failing, disk.drops = rate, kinds, True
-        since = self.kernel.now
+        before = disk.faults
 
-        def mend() -> None:
+        def mend() -> int:
+            refused = node.machine.disk.faults - before
             node.machine.disk.mend()
             node.machine.disk.drops = False
-            node.kill(power=True, window=self.kernel.now - since + WINDOW)
+            node.kill(power=True, window=self._window(node))
             node.start()
+            return refused
 
         return mend
 
-    def _full_disk(self, fault: Fault, chance: random.Random) -> Callable[[], object]:
+    def _full_disk(self, fault: Fault, chance: random.Random) -> Callable[[], int]:
         """Take the free space of a disk."""
         node = self._nodes[fault.target]
         disk = node.machine.disk
         free, disk.free = disk.free, chance.choice((0, 4000, 200_000))
         taken = free - disk.free
+        before = disk.faults
 
-        def empty() -> None:
+        def empty() -> int:
             node.machine.disk.free += taken
+            return node.machine.disk.faults - before
 
         return empty
 
-    def _clock(self, fault: Fault, chance: random.Random) -> Callable[[], object]:
+    def _clock(self, fault: Fault, chance: random.Random) -> Callable[[], int]:
         """Set the wall clock of a machine."""
         machine = self._nodes[fault.target].machine
         by_ms = chance.choice(_STEPS)
         machine.wall_offset_ms += by_ms
         self._record(Jump(target=fault.target, by=by_ms / 1000))
-        return lambda: None
+        return lambda: 1

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import errno
 import random
+from collections import Counter
 from collections.abc import Callable
 from typing import Any, cast
 
@@ -69,6 +70,9 @@ class Network:
     @ivar trickles: host -> bytes of a connection that come from it or to it at once, every C{_TRICKLE} seconds.
     @ivar breaks: host -> probability that a delivery from it or to it breaks the connection in its place.
     @ivar down: hosts without power.
+    @ivar held_back: (host, other host) -> how often something was kept from passing by L{block}.
+    @ivar delayed: host -> how often bytes travelled longer.
+    @ivar broken: host -> how often a connection broke in the place of a delivery.
     """
 
     def __init__(self, kernel: Kernel, chance: random.Random) -> None:
@@ -83,6 +87,9 @@ class Network:
         self.trickles: dict[str, int] = {}
         self.breaks: dict[str, float] = {}
         self.down: set[str] = set()
+        self.held_back: Counter[tuple[str, str]] = Counter()
+        self.delayed: Counter[str] = Counter()
+        self.broken: Counter[str] = Counter()
         self._blocked: dict[tuple[str, str], int] = {}
         self._ends: dict[End, None] = {}
         self._next_port = 40000
@@ -92,7 +99,10 @@ class Network:
 
     def passes(self, here: str, there: str) -> bool:
         """Tell whether bytes pass from one host to another now."""
-        return (here, there) not in self._blocked and here not in self.down and there not in self.down
+        if (here, there) in self._blocked:
+            self.held_back[here, there] += 1
+            return False
+        return here not in self.down and there not in self.down
 
     def block(self, here: str, there: str) -> None:
         """Let nothing pass in one direction, until as many calls of L{unblock}."""
@@ -125,9 +135,13 @@ class Network:
         """Draw how long bytes travel."""
         seconds = self.latency * (0.5 + self.chance.random())
         if self.delays:
-            seconds += self.delays.get(here, 0.0) + self.delays.get(there, 0.0)
+            for host in (here, there):
+                if host in self.delays:
+                    seconds += self.delays[host]
+                    self.delayed[host] += 1
         if here in self.trickles or there in self.trickles:
             seconds += _TRICKLE
+            self.delayed.update((here, there))
         return seconds
 
     def portion(self, here: str, there: str, size: int) -> int:
@@ -146,6 +160,7 @@ class Network:
         if not rate or self.chance.random() >= rate:
             return False
         self.cut(end)
+        self.broken.update((end.getHost().host, end.getPeer().host))
         return True
 
     # -- connections -------------------------------------------------------------------------------------------

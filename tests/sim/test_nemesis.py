@@ -3,14 +3,19 @@
 from __future__ import annotations
 
 import dataclasses
+import functools
 import gc
 import random
+from collections.abc import Callable
+from typing import Any
 
 from twisted.trial.unittest import SynchronousTestCase
 
+from smartgo.ha.interfaces import SlaveState
+from tests.chaos.history import Crash
 from tests.fakes import FakeClock
 from tests.sim.disk import Disk
-from tests.sim.nemesis import Fault, plan
+from tests.sim.nemesis import WINDOW, Fault, plan
 from tests.sim.profile import FAR, KINDS, LINKS, PAIRED, Profile
 from tests.sim.reducer import reduce
 from tests.sim.run import Simulation
@@ -77,20 +82,79 @@ class KindTests(SynchronousTestCase):
 
     def test_each(self) -> None:
         """A fault of each kind happens, ends, and the run is valid."""
-        simulation = Simulation(11, 3.0)
+        simulation = Simulation(8, 3.0)
         targets = ["broker-a-0", "broker-b-1", "registry-1", "broker-b-0", "broker-a-1"]
         faults = []
         for number, kind in enumerate((*KINDS, *LINKS)):
             target = targets[number % len(targets)]
             if kind in ("partition", "one-way", "cut", "half-open", "stall"):
-                target = f"{target},{targets[(number + 1) % len(targets)]}"
-            elif kind.endswith(("disk", "sync")) or kind == "crash-in-write":
+                target = "broker-a-1,broker-a-0"
+            elif kind.endswith(("disk", "sync")) or kind in ("crash-in-write", "breaking"):
                 target = ("broker-a-0", "broker-b-0")[number % 2]
             faults.append(Fault(number, 15.0 + 6.0 * number, kind, target, 4.0))
         simulation.nemesis.faults[:] = faults
         outcome = simulation.run()
         self.assertEqual(outcome.violations, ())
         self.assertEqual(set(outcome.happened), {*KINDS, *LINKS})
+
+    def quiet(self, faults: list[Fault], **changes: object) -> Simulation:
+        """Return a simulation of half a minute with these faults, and with none of clients."""
+        profile = dataclasses.replace(Profile.draw(Streams(3)), kinds=(), **changes)  # type: ignore[arg-type]
+        self.patch(Profile, "draw", lambda streams: profile)
+        simulation = Simulation(3, 0.5)
+        simulation.nemesis.faults[:] = faults
+        return simulation
+
+    def test_nothing_hit(self) -> None:
+        """A fault that hits nothing did not happen."""
+        faults = [Fault(0, 8.0, "cut", "broker-a-0,broker-a-1", 2.0), Fault(1, 12.0, "failing-disk", "broker-b-0", 2.0)]
+        simulation = self.quiet(faults)
+        self.patch(simulation.cluster.world.network, "connections", list)
+        self.patch(Disk, "fault", lambda disk, operation, path: None)
+        outcome = simulation.run()
+        self.assertEqual((outcome.violations, outcome.happened), ((), {}))
+
+    def test_window(self) -> None:
+        """Where no sync failed, a disk that failed excuses no more than a power cut does."""
+        for kinds, more in ({"remove"}, False), ({"sync"}, True):
+            simulation = self.quiet([Fault(0, 12.0, "failing-disk", "broker-a-0", 10.0)], sync_flush=False)
+            self.patch(simulation.streams, "of", functools.partial(_chosen, simulation.streams.of, kinds))
+            simulation.run()
+            windows = [event.window for event in simulation.recorder.events if isinstance(event, Crash)]
+            self.assertEqual(windows[-1] > WINDOW, more, (kinds, windows))
+            self.assertLessEqual(windows[-1], WINDOW + 10.0)
+
+    def test_diverged_later(self) -> None:
+        """What a master lost excuses no slave that has followed it since and diverges later."""
+        simulation = self.quiet([Fault(0, 8.0, "power", "broker-a-0", 1.0)], sync_flush=False)
+        slave = simulation.cluster.slave("a")
+
+        def diverge() -> None:
+            opened = slave.opened
+            assert opened is not None
+            now = opened.replication.now()
+            self.assertIs(now.state, SlaveState.FOLLOWING)
+            self.patch(opened.replication, "now", lambda: now._replace(state=SlaveState.DIVERGED))
+
+        simulation.kernel.later(45, diverge)
+        found = simulation.run().violations
+        self.assertTrue(any("diverged, and its master lost nothing" in text for text in found), found)
+
+
+def _chosen(draws: Callable[[str], random.Random], kinds: set[str], name: str) -> random.Random:
+    return Chosen(kinds) if name == "fault 0" else draws(name)
+
+
+class Chosen(random.Random):
+    """Draws for a fault of a disk: always, and of these kinds."""
+
+    def __init__(self, kinds: set[str]) -> None:
+        super().__init__(1)
+        self._kinds = kinds
+
+    def choice(self, seq: Any) -> Any:
+        """Choose the kinds, or the most."""
+        return self._kinds if None in seq else max(seq)
 
 
 class ReducerTests(SynchronousTestCase):

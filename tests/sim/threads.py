@@ -23,6 +23,8 @@ class Pace(Protocol):
 
     slowness: float
     """By how much calls take longer than usual; 1 for not at all."""
+    slowed: int
+    """How many calls took longer."""
 
 
 @implementer(IThreads)
@@ -49,6 +51,7 @@ class SimThreads:
         self._running[result] = None
         begin = max(kernel.now, self._free.get(lane, 0.0))
         duration = _USUAL * chance.random() * self._pace.slowness
+        self._pace.slowed += self._pace.slowness > 1
         self._free[lane] = begin + duration
         made = duration * chance.random()
         kernel.later(
