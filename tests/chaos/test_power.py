@@ -50,7 +50,7 @@ class PowerRound:
     others: str
 
 
-class DiskCase(ChaosCase):
+class OwnDiskCase(ChaosCase):
     """Rounds with a registry, and a master whose store is on a disk of its own."""
 
     def with_disk(self, name: str, kind: str, flush: str) -> tuple[Round, Disk]:
@@ -69,7 +69,7 @@ class DiskCase(ChaosCase):
         return run, disk
 
 
-class PowerTests(DiskCase):
+class PowerTests(OwnDiskCase):
     """F3: the machine of a broker loses power while 16 producers send to a topic that is some seconds old."""
 
     def cut(self, kind: str, flush: str) -> None:
@@ -150,7 +150,7 @@ class PowerTests(DiskCase):
         self.cut(XFS, "SYNC_FLUSH")
 
 
-class ReadOnlyTests(DiskCase):
+class ReadOnlyTests(OwnDiskCase):
     """F10: the disk of a running broker becomes read-only."""
 
     def refused(self, flush: str) -> None:
