@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import gc
 import os
+import signal
 import subprocess
 import sys
 
 from twisted.trial.unittest import SynchronousTestCase
 
+from tests.sim import __main__ as command
 from tests.sim.run import run
 
 ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
@@ -31,6 +33,28 @@ class RunTests(SynchronousTestCase):
         for seed in range(SEEDS):
             outcome = run(seed, minutes=1)
             self.assertEqual(outcome.verdict, "valid", f"seed {seed}: {outcome.violations}")
+
+    def test_hanging(self) -> None:
+        """The alarm for a simulation that hangs is no error that the product handles, and it comes again."""
+
+        def hang(seed: int, minutes: float) -> None:
+            while True:
+                try:
+                    sum(range(100))
+                except Exception as error:
+                    self.fail(f"taken for an error of the product: {error!r}")
+
+        self.patch(command, "run", hang)
+        self.patch(command, "_LONGEST", 0.05)
+        self.assertRaises(command.Overdue, lambda: next(command.run_many(frozenset({1}), 1, 1)))
+        alarms: list[float] = []
+
+        def note(seed: int, minutes: float) -> None:
+            alarms.extend(signal.getitimer(signal.ITIMER_VIRTUAL))
+
+        self.patch(command, "run", note)
+        next(command.run_many(frozenset({1}), 1, 1))
+        self.assertGreater(alarms[1], 0)
 
     def test_hash_seeds(self) -> None:
         """Processes with different hash seeds run the same simulation, down to the last byte on a wire."""
