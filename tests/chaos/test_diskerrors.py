@@ -38,7 +38,8 @@ class FlushTests(DiskCase):
         fault = Injected(run.nodes["master"], "flushes fail", FLUSHES, how)
         with run.fault(fault):
             run.pause(3)
-        self.assertIn("EIO", fault.calls[0].line)
+        errno = how.removeprefix("error=").partition(":")[0]
+        self.assertIn(f"= -1 {errno} ", fault.calls[0].line)
         return run, self.moment(run, fault.calls[0].at)
 
     def judged(self, run: Round, failed: float, slack: float) -> None:
