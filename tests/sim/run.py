@@ -21,7 +21,7 @@ from tests.sim.nemesis import Fault, Nemesis, plan
 from tests.sim.profile import Profile
 from tests.sim.seeds import Streams
 from tests.sim.trace import Trace
-from tests.sim.workload import Workload
+from tests.sim.workload import SETTLED, Workload
 
 _NEVER: Final = 600.0  # virtual seconds after which what a run waits for does not come any more
 
@@ -127,6 +127,7 @@ class Simulation:
             self.nemesis.start(self.without)
             self.kernel.run(max(0.0, self.minutes * 60 - self.kernel.now))
             self.nemesis.stop()
+            self.kernel.later(SETTLED, self._check_settled)
             self._await(self.workload.settle(), "the end of the clients")
             self._check_settled()
             self._await(self.workload.final_read(), "the final read")

@@ -107,6 +107,20 @@ class QuietTests(SynchronousTestCase):
         self.assertTrue(any("group watchers was not given" in text for text in found), found)
         self.assertFalse(any("group readers" in text for text in found), found)
 
+    def test_consumption(self) -> None:
+        """A group that consumes nothing for longer than it has."""
+        simulation = Simulation(3, minutes=0.2)
+
+        def pause() -> None:
+            for name in ("reader-0", "reader-1"):
+                life = simulation.cluster.clients[name].life
+                assert life is not None
+                life.paused_until = simulation.kernel.now + 85
+
+        simulation.kernel.later(12.1, pause)
+        found = simulation.run().violations
+        self.assertTrue(any("group readers has not consumed everything" in text for text in found), found)
+
     def test_acknowledgement(self) -> None:
         """A broker that acknowledges late."""
 

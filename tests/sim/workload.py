@@ -53,6 +53,7 @@ _DISTURBED: Final = 150.0  # seconds between two ends of a client's process, on 
 _PROMPT: Final = 2.0  # seconds in which a send must be acknowledged when there are no faults
 _SOON: Final = 5.0  # seconds in which a message must be delivered then
 _COPIED: Final = 15.0  # seconds in which slaves have copied their masters' tables: deleted topics are gone there, too
+_COMMITTED: Final = 15.0  # seconds in which a broker knows that what was consumed in time is consumed
 _BURSTS: Final = 2
 _AT_ONCE: Final = 2  # sends to each queue in a burst
 _STOPPED: Final = 30.0  # seconds in which a client must end
@@ -193,7 +194,7 @@ class Workload:
         admin = Admin(client)
         begun = self.recorder.now
         for group in (READERS, WATCHERS, ORDERLY):
-            await self._drained(admin, group, begun + SETTLED)
+            await self._drained(admin, group, begun + _COMMITTED)
         for number in range(_BURSTS):
             await self._burst(producer, queues, f"burst-{number}")
         await self._stop(list(self.clients.values()))
