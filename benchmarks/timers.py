@@ -90,6 +90,7 @@ class DyingFiles(RealFiles):
     """
 
     def __init__(self) -> None:
+        super().__init__()
         self.left = 1 << 62
 
     def lock_directory(self, path: str) -> Any:

@@ -14,7 +14,7 @@ from smartgo.cli.commands.scrub import scrub
 from smartgo.cli.commands.tidy import tidy
 from smartgo.cli.support.completions import broker_names
 from smartgo.cli.support.output import OUTPUT, TEXT, counted, plain, print_members, print_rows, print_value, span
-from smartgo.cli.support.running import MISSING, USAGE, CommandError
+from smartgo.cli.support.running import FAILED, MISSING, USAGE, CommandError, command_error
 from smartgo.cli.support.session import DRY_RUN, YES, ClusterOptions, ClusterSession, cluster_options, confirm
 from smartgo.cli.support.texts import examples
 from smartgo.errors import CallFailed
@@ -288,15 +288,19 @@ def clean(cluster: ClusterOptions, what: str, brokers: tuple[str, ...], dry_run:
         confirm(f"{whose} will remove {_CLEANINGS[what]}.", yes)
         order = {"queues": admin.clean_queues, "topics": admin.clean_topics, "log": admin.clean_log}[what]
         failed = []
+        statuses = set()
         for broker in names:
             try:
                 await order(broker)
             except CallFailed as error:
-                failed.append(f"{broker}: {error}")
+                refused = command_error(error)
+                failed.append(f"{broker}: {refused.message}")
+                statuses.add(refused.exit_code)
             else:
                 click.echo(f"{broker} was asked to remove {_CLEANINGS[what]}")
         if failed:
-            raise CommandError(f"{len(failed)} of {counted(len(names), 'broker')} not cleaned up: {'; '.join(failed)}")
+            words = f"{len(failed)} of {counted(len(names), 'broker')} not cleaned up: {'; '.join(failed)}"
+            raise CommandError(words, statuses.pop() if len(statuses) == 1 else FAILED)
 
     cluster.do(work)
 
