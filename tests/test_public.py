@@ -16,6 +16,7 @@ from tests.test_layers import ROOT, imports, sources
 FRAMEWORK = {
     "echo_gateway.py": ("smartgo.net", "smartgo.env", "smartgo.errors"),
     "remoting_board.py": ("smartgo.remoting", "smartgo.net", "smartgo.env", "smartgo.errors", "smartgo.schema"),
+    "simulated_gateway.py": (),  # the simulator's packages alone
 }
 """Examples of the framework below the broker, which is no part of the public API, and the packages they build on."""
 
