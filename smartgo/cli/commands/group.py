@@ -139,8 +139,8 @@ def lag(cluster: ClusterOptions, name: str, topic: str | None, output: str) -> N
                 queue.queue_id,
                 one.broker_offset,
                 one.consumer_offset,
-                max(0, one.broker_offset - one.consumer_offset),
-                (waited_ms / 1000 if (waited_ms := lag_over((one,)).waited_ms(now)) else None),
+                (waiting := lag_over((one,))).messages,
+                (waiting.waited_ms(now) or 0) / 1000 or None,
                 one.last_timestamp,
                 owners.get(queue),
             )

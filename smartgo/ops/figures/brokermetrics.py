@@ -245,12 +245,13 @@ class OpenBrokerMetrics:
             key = (*self._node, topic, group, _is_retry(topic))
             exported = (*self._exported, topic, group)
             lag = lag_over(stats.offset_table.values())
-            waited_ms = lag._replace(oldest_ms=self._oldest_ms.get((group, topic), 0)).waited_ms(now) or 0
+            oldest_ms = self._oldest_ms.get((group, topic), 0) if lag.messages else 0  # as the last look found it
+            waited_ms = lag._replace(oldest_ms=oldest_ms).waited_ms(now) or 0
             behind.add_metric(key, lag.messages)
             diff.add_metric(exported, lag.messages)
             offset.add_metric(exported, sum(one.consumer_offset for one in stats.offset_table.values()))
-            waits.add_metric(key, waited_ms if lag.messages else 0)
-            latency.add_metric(exported, waited_ms if lag.messages else 0)
+            waits.add_metric(key, waited_ms)
+            latency.add_metric(exported, waited_ms)
         self._look(counts, [one for one in questions if one.waits][:_MOST_QUEUES])
         return iter((behind, waits, diff, offset, latency))
 
