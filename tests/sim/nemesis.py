@@ -8,9 +8,9 @@ Faults of one machine do not overlap, those of the network may.
 from __future__ import annotations
 
 import random
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
-from typing import Final
+from typing import Final, TypeVar
 
 from twisted.internet.defer import Deferred
 
@@ -20,6 +20,8 @@ from tests.chaos.history import Fault as FaultEvent
 from tests.sim.cluster import BrokerNode, Cluster, Node
 from tests.sim.profile import Profile
 from tests.sim.seeds import Streams
+
+T = TypeVar("T")
 
 WINDOW: Final = 1.0
 """Seconds before a power cut whose acknowledged messages ASYNC_FLUSH may lose."""
@@ -472,37 +474,33 @@ class Nemesis:
 
     def _slow_network(self, fault: Fault, chance: random.Random) -> Callable[[], int]:
         """Let everything from and to a machine travel longer."""
-        network, here = self.cluster.world.network, self._address(fault.target)
-        network.delays[here] = chance.choice((0.05, 0.3, 1.0))
-        before = network.delayed[here]
-
-        def usual() -> int:
-            network.delays.pop(here, None)
-            return network.delayed[here] - before
-
-        return usual
+        network = self.cluster.world.network
+        return self._set_link(fault, network.delays, chance.choice((0.05, 0.3, 1.0)), network.delayed)
 
     def _trickle(self, fault: Fault, chance: random.Random) -> Callable[[], int]:
         """Let what the connections of a machine carry arrive in small portions."""
-        network, here = self.cluster.world.network, self._address(fault.target)
-        network.trickles[here] = chance.choice((100, 500, 2000))
-        before = network.delayed[here]
-
-        def usual() -> int:
-            network.trickles.pop(here, None)
-            return network.delayed[here] - before
-
-        return usual
+        network = self.cluster.world.network
+        return self._set_link(fault, network.trickles, chance.choice((100, 500, 2000)), network.delayed)
 
     def _breaking(self, fault: Fault, chance: random.Random) -> Callable[[], int]:
         """Break connections of a machine again and again, as something is to arrive, such as the answer to a send."""
-        network, here = self.cluster.world.network, self._address(fault.target)
-        network.breaks[here] = chance.choice((0.02, 0.1, 0.3))
-        before = network.broken[here]
+        network = self.cluster.world.network
+        return self._set_link(fault, network.breaks, chance.choice((0.02, 0.1, 0.3)), network.broken)
+
+    def _set_link(self, fault: Fault, settings: dict[str, T], value: T, counts: Mapping[str, int]) -> Callable[[], int]:
+        """
+        Set a property of a machine's links until the fault ends.
+
+        @param settings: that property by address.
+        @param counts: how often it took effect, by address.
+        """
+        here = self._address(fault.target)
+        settings[here] = value
+        before = counts[here]
 
         def usual() -> int:
-            network.breaks.pop(here, None)
-            return network.broken[here] - before
+            settings.pop(here, None)
+            return counts[here] - before
 
         return usual
 

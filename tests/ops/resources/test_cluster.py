@@ -125,16 +125,23 @@ class GroupTests(ClusterCase):
         self.assertEqual(self.order("DELETE", "/groups/audit")[0], 200)
         self.assertEqual(self.order("GET", "/groups/audit")[1]["code"], "group-not-found")
 
+    def commit(self, offset: int) -> None:
+        """Commit an offset of group audit in the queue of Orders."""
+        header = UpdateOffsetRequest(consumer_group="audit", topic="Orders", queue_id=0, commit_offset=offset)
+        self.front.cluster.ask(Command.request(RequestCode.UPDATE_CONSUMER_OFFSET, header))
+
+    def let_wait(self) -> None:
+        """Let three messages wait for group audit, which has a member and has consumed nothing."""
+        self.order("POST", "/topics", {"name": "Orders", "readQueues": 1, "writeQueues": 1})
+        self.front.cluster.heartbeat("audit", "Orders")
+        self.commit(0)
+        for _ in range(3):
+            self.front.cluster.send("Orders")
+
     def test_lag(self) -> None:
         """Lag is told by group, topic and queue."""
-        cluster = self.front.cluster
-        self.order("POST", "/topics", {"name": "Orders", "readQueues": 1, "writeQueues": 1})
-        cluster.heartbeat("audit", "Orders")
-        header = UpdateOffsetRequest(consumer_group="audit", topic="Orders", queue_id=0, commit_offset=0)
-        cluster.ask(Command.request(RequestCode.UPDATE_CONSUMER_OFFSET, header))
-        for _ in range(3):
-            cluster.send("Orders")
-        cluster.pump(1.0)
+        self.let_wait()
+        self.front.cluster.pump(1.0)
         self.assertEqual(self.get("/groups/audit/progress")["lag"], 3)
         rows = {(one["topic"], one["lag"]) for one in self.get("/groups/audit/lag?behind=true")["items"]}
         self.assertEqual(rows, {("Orders", 3)})
@@ -147,12 +154,7 @@ class GroupTests(ClusterCase):
     def test_hanging_group(self) -> None:
         """A group that acknowledges nothing: its time lag counts from the first message, and no end is told."""
         cluster = self.front.cluster
-        self.order("POST", "/topics", {"name": "Orders", "readQueues": 1, "writeQueues": 1})
-        cluster.heartbeat("audit", "Orders")
-        commit = UpdateOffsetRequest(consumer_group="audit", topic="Orders", queue_id=0, commit_offset=0)
-        cluster.ask(Command.request(RequestCode.UPDATE_CONSUMER_OFFSET, commit))
-        for _ in range(3):
-            cluster.send("Orders")
+        self.let_wait()
         cluster.broker.stats.found("audit", "Orders", 3, 600)
         cluster.pump(30.0)
         progress = self.get("/groups/audit/progress")
@@ -162,8 +164,7 @@ class GroupTests(ClusterCase):
             row = self.get(f"/groups/audit/{view}?sort=-lagMs")["items"][0]
             self.assertTrue(30_000 <= row["lagMs"] < 32_000, row)
         for offset in (1, 3, 2):
-            commit = UpdateOffsetRequest(consumer_group="audit", topic="Orders", queue_id=0, commit_offset=offset)
-            cluster.ask(Command.request(RequestCode.UPDATE_CONSUMER_OFFSET, commit))
+            self.commit(offset)
         totals = [(one.topic, one.count) for one in cluster.broker.stats.acknowledged_totals()]
         self.assertEqual(totals, [("Orders", 3)])
 
