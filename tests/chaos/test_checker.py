@@ -130,6 +130,16 @@ class KindTests(KindCase):
         self.assert_valid(self.judge(whole, read_finally(["b", "c"], "slave", begin=1, whole=False)))
         self.assert_found(self.judge(whole, read_finally(["b", "c"], "slave", begin=1)), Kind.LOST)
 
+    def test_absent_queue(self) -> None:
+        """A replica that was emptied may lack a queue of a deleted topic whose messages lie before its log begins."""
+        dropped: list[Event] = [Dropped(t=5, who="tool", topic=QUEUE.partition("@")[0], begun=5, certain=False)]
+        there = [*sent("a", 0, 1), *dropped, *read_finally(["a"])]
+        self.assert_valid(self.judge(there, read_finally([], "slave", whole=False)))
+        self.assert_found(self.judge(there, read_finally([], "slave")), Kind.REPLICA_DIFFERS)
+        self.assert_found(
+            self.judge(sent("a", 0, 1), read_finally(["a"]), read_finally([], "slave", whole=False)), Kind.LOST
+        )
+
     def test_phantom(self) -> None:
         """A value that nobody sent is a phantom, whoever saw it."""
         self.assert_found(self.judge(sent("a", 0, 1), read_finally(["a", "x"])), Kind.PHANTOM)

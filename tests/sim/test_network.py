@@ -196,6 +196,20 @@ class NetworkTests(SynchronousTestCase):
         self.kernel.run(1)
         self.failureResultOf(attempt)
 
+    def test_killed_while_dialled(self) -> None:
+        """A server that dies right after it accepted: its end is told behind the connection, never before it."""
+        for number in range(20):
+            made = self.client.network.connect("10.0.0.2", 80, cast("IProtocolFactory", self.clients), 3)
+            while len(self.servers.made) == number:
+                self.kernel.run(0.0001)
+            self.there.end(power=False)
+            self.kernel.run(1)
+            self.successResultOf(made)
+            self.assertEqual(len(self.clients.made[-1].lost), 1)
+            talkers = self.servers.made
+            self.servers = self.serve(self.there.begin())
+            self.servers.made[:] = talkers
+
     def test_power(self) -> None:
         """Of a machine without power nobody hears, until it is on again and something is written to it."""
         one, _ = self.connect()

@@ -249,7 +249,7 @@ class End:
         elif self._sent:
             if other._reading:
                 self._deliver()
-        elif self._ended is not None:
+        elif self._ended is not None and other._opened:  # else its L{open} schedules this again
             ended = self._ended
             self._drop()
             other._hear(ended)
