@@ -30,6 +30,7 @@ Directory below the root for the directories of deleted queues, named by number,
 the files of L{smartgo.store.queues.deletions}.
 """
 _MARK: Final = ".mark"
+_CUT: Final = '; if it was cut, "smartgo store repair" gives it its length back'
 
 _IGNORED = frozenset({"lost+found"})  # where the directory is a file system of its own
 
@@ -96,7 +97,7 @@ class StoreLayout:
             if sizes[base] != file_size or base % file_size:
                 raise ForeignFile(
                     f"{path} has {sizes[base]} B; the CommitLog's files must have {file_size} B and names that are"
-                    f" multiples of that (mappedFileSizeCommitLog)"
+                    f" multiples of that (mappedFileSizeCommitLog){_CUT if sizes[base] < file_size else ''}"
                 )
             if number and base != bases[number - 1] + file_size:
                 raise StoreError(f"{self._log_path(bases[number - 1] + file_size)} is missing, and files follow it")

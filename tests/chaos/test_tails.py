@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import os
 import shutil
+import subprocess
+import sys
 from collections import defaultdict
 from collections.abc import Mapping
 from pathlib import Path
@@ -73,23 +75,29 @@ class TailTests(ChaosCase):
     def test_cut(self) -> None:
         """
         A log file that was cut is refused by its name, and nothing is changed: its length could be another setting's.
-        With its length put back all whole records are read; the last ones, which were flushed, are damage.
+        After "smartgo store repair" the last whole record is the end; what was cut is in quarantine.
         """
         run, node, copy, records = self.killed({}, _CHECKPOINTED)
         places = self.places(records)
         for at in places:
             restore(copy, node)
-            size = os.path.getsize(log_of(node))
             os.truncate(log_of(node), at)
             before = Path(log_of(node)).read_bytes()
             error = self.assertRaises(ProcessFailed, node.start)
             self.assertIn(f"{log_of(node)} has {at} B", str(error))
+            self.assertIn("smartgo store repair", str(error))
             self.assertEqual(Path(log_of(node)).read_bytes(), before)
-            os.truncate(log_of(node), size)
+            command = [sys.executable, "-m", "smartgo.cli.main", "store", "repair", node.plan.store, "--yes"]
+            subprocess.run(command, check=True, capture_output=True, timeout=60)
+            whole = [one for one in records if one.physical_offset + one.size <= at]
+            self.assertEqual(logs.log_end(node.plan.store), end_of(whole), f"cut at {at}")
+            folder = Path(node.plan.store, "quarantine")
+            kept = b"".join(path.read_bytes() for path in folder.glob(f"{end_of(whole):020d}-*.bytes"))
+            self.assertEqual(kept, before[end_of(whole) :].rstrip(b"\0"), f"cut at {at}")
             node.start()
-            self.assert_rest(node, [one for one in records if one.physical_offset + one.size <= at], f"cut at {at}")
+            self.assert_rest(node, whole, f"cut at {at}")
             node.kill()
-        run.figure("cut at a place, then its length put back", "all whole records", f"{len(places)} places, all so")
+        run.figure("cut at a place, then repaired", "the last whole record", f"{len(places)} places, all so")
 
     def assert_ends(self, node: Node, records: list[StoredMessage], at: int) -> None:
         """Start a broker whose log was torn at a place; check where it ends, the quarantine, and the next send."""
