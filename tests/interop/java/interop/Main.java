@@ -35,6 +35,8 @@ public final class Main {
         switch (command.text("do")) {
             case "send":
                 return Producers.send(command);
+            case "recall":
+                return Producers.recall(command);
             case "batch":
                 return Producers.batch(command);
             case "load":

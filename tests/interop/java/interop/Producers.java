@@ -1,5 +1,6 @@
 package interop;
 
+import java.lang.reflect.InvocationTargetException;
 import java.lang.reflect.Method;
 import java.nio.charset.StandardCharsets;
 import java.util.ArrayList;
@@ -101,7 +102,36 @@ final class Producers {
         if (command.number("delayLevel", 0) > 0) {
             message.setDelayTimeLevel(command.integer("delayLevel", 0));
         }
+        String timed = command.text("timed", "");
+        if (!timed.isEmpty()) {  // 5.x only: setDelayTimeSec, setDelayTimeMs or setDeliverTimeMs
+            try {
+                Message.class.getMethod(timed, long.class).invoke(message, command.number("time", 0));
+            } catch (ReflectiveOperationException error) {
+                throw new IllegalArgumentException("this client has no " + timed, error);
+            }
+        }
         return message;
+    }
+
+    /** Recalls a timed message by the handle of its send; 5.x only. */
+    static Map<String, Object> recall(Command command) throws Exception {
+        DefaultMQProducer producer = producer(command);
+        Method recall = DefaultMQProducer.class.getMethod("recallMessage", String.class, String.class);
+        try {
+            return Map.of("msgId", recall.invoke(producer, command.text("topic"), command.text("handle")));
+        } catch (InvocationTargetException error) {
+            throw (Exception) error.getCause();
+        }
+    }
+
+    /** The handle by which a timed message can be recalled; empty for any other, and with a 4.x client. */
+    private static String recallHandle(SendResult result) {
+        try {
+            Object handle = SendResult.class.getMethod("getRecallHandle").invoke(result);
+            return handle == null ? "" : handle.toString();
+        } catch (ReflectiveOperationException error) {
+            return "";
+        }
     }
 
     private static Map<String, Object> sent(long number, Message message, SendResult result) {
@@ -121,6 +151,7 @@ final class Producers {
             fields.put("broker", result.getMessageQueue().getBrokerName());
             fields.put("queueId", result.getMessageQueue().getQueueId());
             fields.put("queueOffset", result.getQueueOffset());
+            fields.put("recallHandle", recallHandle(result));
         }
         return fields;
     }
