@@ -24,7 +24,8 @@ from smartgo.net.tls import ClientTLS, ServerTLS
 from smartgo.ops.alerts.monitor import AlertMonitor
 from smartgo.ops.console.files import console_pages
 from smartgo.ops.figures.history import History
-from smartgo.ops.figures.sampler import FigureSampler
+from smartgo.ops.figures.sampler import LANE, FigureSampler
+from smartgo.ops.figures.subjectsampler import SubjectSampler
 from smartgo.ops.interfaces import ILocalNode
 from smartgo.ops.reading.boundedasking import BoundedAsking, Silences
 from smartgo.ops.reading.plans import PlanTable
@@ -77,7 +78,7 @@ class Ops(Service):
     @ivar tables: the files that are read at the start, each with what reads it.
     @ivar tls: certificate and key of the port, if any.
     @ivar client: towards registries and brokers; C{admin} asks over it, C{view} keeps answers for a moment.
-    @ivar sessions, tokens, audit, streams, jobs, sampler, alerts, api: its parts.
+    @ivar sessions, tokens, audit, streams, jobs, sampler, subjects, alerts, api: its parts.
     """
 
     _log = Logger()
@@ -137,6 +138,7 @@ class Ops(Service):
         self.alerts = AlertMonitor(env, self.client, self.view, survey, history, alerts, node)
         self.tables.append((alerts, self.alerts.load))
         self.sampler = FigureSampler(env, self.view, progress, history, path, self.alerts.look)
+        self.subjects = SubjectSampler(env.clock, self.view, survey, history)
         scope = config.ops_certificate_scope
         self._guard = RequestGuard(
             env.clock.seconds,
@@ -153,7 +155,7 @@ class Ops(Service):
         parts = ResourceParts(
             env,
             SecurityParts(self._guard, self.tokens, self.sessions, self.audit),
-            ClusterParts(self.client, self.view, progress, survey, self.sampler, self.alerts),
+            ClusterParts(self.client, self.view, progress, survey, self.sampler, self.subjects, self.alerts),
             self.jobs,
             self.plans,
             node,
@@ -200,10 +202,11 @@ class Ops(Service):
         self.plans.load()
         self.audit.load()
         self.alerts.load()
-        self.sampler.load()
+        await self._env.threads.run(LANE, self.sampler.load)
         self.check_address()
         await self.site.open()
         self.sampler.start()
+        self.subjects.start()
         self._sampling = True
         self._log.info("REST API and console at {url}", url=self.url)
         return self
@@ -226,6 +229,7 @@ class Ops(Service):
         self.jobs.stop()
         await self.site.stopService()
         if self._sampling:
+            self.subjects.stop()
             await self.sampler.stop()
         await self.alerts.stop()
         await self.client.stop()

@@ -2,7 +2,8 @@
 Figures over time, kept in rings: every sample for a while, minutes for a day, hours for a month. Sans I/O.
 
 A coarser ring holds the means of what the finer samples said in its minute or hour. What is kept of a series is
-bounded, and so is the number of series; the one that nobody added to for longest goes first.
+bounded, and so is the number of series of each kind (the word before the colon in the name of a series); the one that
+nobody added to for longest goes first.
 """
 
 from __future__ import annotations
@@ -10,9 +11,10 @@ from __future__ import annotations
 from array import array
 from bisect import bisect_left
 from collections import OrderedDict
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from itertools import groupby
-from typing import Any, Final, NamedTuple
+from operator import lt
+from typing import Final, NamedTuple
 
 import msgspec
 
@@ -29,7 +31,12 @@ class Level(NamedTuple):
 
 
 LEVELS: Final = (Level(0, 900), Level(60, 1440), Level(3600, 720))
-SERIES: Final = 160
+FEW_SAMPLES: Final = (Level(0, 60), *LEVELS[1:])
+"""Levels of kinds with many series, which are sampled every half minute."""
+SERIES: Final = 500
+"""Series that are kept of each kind."""
+
+_MANY: Final = frozenset({"group", "topic", "broker-lag"})
 
 _VERSION: Final = 1
 
@@ -140,27 +147,37 @@ class _Series:
 
     __slots__ = ("figures", "rings")
 
-    def __init__(self, figures: Sequence[str]) -> None:
+    def __init__(self, kind: str, figures: Sequence[str]) -> None:
         self.figures = tuple(figures)
-        self.rings = [_Ring(level, len(figures)) for level in LEVELS]
+        self.rings = [_Ring(level, len(figures)) for level in (FEW_SAMPLES if kind in _MANY else LEVELS)]
 
 
 class History:
     """The recorded points of all series."""
 
     def __init__(self, most: int = SERIES) -> None:
-        """@param most: series that are kept."""
+        """@param most: series that are kept of each kind."""
         self._most = most
-        self._series: OrderedDict[str, _Series] = OrderedDict()
+        self._kinds: dict[str, OrderedDict[str, _Series]] = {}
 
     def names(self) -> list[str]:
         """Return the names of all series, sorted."""
-        return sorted(self._series)
+        return sorted(name for series in self._kinds.values() for name in series)
 
     def figures(self, name: str) -> tuple[str, ...]:
         """Return the names of a series' figures; none where there is no such series."""
-        found = self._series.get(name)
+        found = self._found(name)
         return () if found is None else found.figures
+
+    def _found(self, name: str) -> _Series | None:
+        kept = self._kinds.get(_kind(name))
+        return None if kept is None else kept.get(name)
+
+    def _put(self, name: str, series: _Series) -> None:
+        kept = self._kinds.setdefault(_kind(name), OrderedDict())
+        kept[name] = series
+        while len(kept) > self._most:
+            kept.popitem(last=False)
 
     def add(self, name: str, at_ms: int, figures: Sequence[str], values: Sequence[float]) -> None:
         """
@@ -168,12 +185,11 @@ class History:
 
         @param at_ms: wall clock; what is not after the last sample is left out.
         """
-        series = self._series.get(name)
+        series = self._found(name)
         if series is None or series.figures != tuple(figures):
-            series = self._series[name] = _Series(figures)
-            while len(self._series) > self._most:
-                self._series.popitem(last=False)
-        self._series.move_to_end(name)
+            series = _Series(_kind(name), figures)
+            self._put(name, series)
+        self._kinds[_kind(name)].move_to_end(name)
         newest = series.rings[0].at
         if newest and at_ms <= newest[-1]:
             return
@@ -189,7 +205,7 @@ class History:
 
         @param most: points; more are put together by their means.
         """
-        series = self._series.get(name)
+        series = self._found(name)
         if series is None:
             return Points(0, [], [])
         parts: list[tuple[_Ring, int, int]] = []
@@ -225,31 +241,36 @@ class History:
     # -- keeping it ------------------------------------------------------------------------------------------------
 
     def saved(self) -> SavedHistory:
-        """Return what is worth keeping over a restart: all but the single samples. Copies; cheap."""
-        return SavedHistory(
-            _VERSION,
-            [
-                SavedSeries(
-                    name,
-                    list(one.figures),
-                    [ring.kept() for ring in one.rings[1:]],
-                )
-                for name, one in self._series.items()
-            ],
-        )
+        """Return what is worth keeping over a restart: all but the single samples. Copies; see L{saved_parts}."""
+        return SavedHistory(_VERSION, [one for part in self.saved_parts(SERIES) for one in part])
+
+    def saved_parts(self, count: int) -> Iterator[list[SavedSeries]]:
+        """Yield what L{saved} returns, some series at a time, so that others can work in between."""
+        for kept in list(self._kinds.values()):
+            names = list(kept)
+            for first in range(0, len(names), count):
+                yield [
+                    SavedSeries(name, list(one.figures), [ring.kept() for ring in one.rings[1:]])
+                    for name in names[first : first + count]
+                    if (one := kept.get(name)) is not None
+                ]
 
     def restore(self, saved: SavedHistory) -> None:
         """Take what was kept. @raise BadBody: it does not fit together."""
         if saved.version != _VERSION:
             raise BadBody(f"history of version {saved.version}")
-        for one in saved.series[-self._most :]:
-            series = _Series(one.figures)
+        for one in saved.series:
+            series = _Series(_kind(one.name), one.figures)
             rings = {ring.level.seconds: ring for ring in series.rings[1:]}
             for level in one.levels:
                 ring = rings.get(level.seconds)
                 if ring is not None:
                     _fill(ring, level)
-            self._series[one.name] = series
+            self._put(one.name, series)
+
+
+def _kind(name: str) -> str:
+    return name.partition(":")[0] if ":" in name else ""
 
 
 def _fill(ring: _Ring, level: SavedLevel) -> None:
@@ -258,7 +279,7 @@ def _fill(ring: _Ring, level: SavedLevel) -> None:
     if rest or len(columns) != len(ring.values) or any(len(one) != 4 * count for one in level.values):
         raise BadBody("a ring of the history does not fit together")
     ring.at.frombytes(level.at)
-    if any(later <= earlier for earlier, later in zip(ring.at, ring.at[1:], strict=False)):
+    if not all(map(lt, ring.at, ring.at[1:])):
         raise BadBody("a ring of the history is out of order")
     for column, data in zip(ring.values, level.values, strict=True):
         column.frombytes(data)
@@ -279,5 +300,14 @@ def decoded(data: bytes) -> SavedHistory:
 
 def encoded(saved: SavedHistory) -> bytes:
     """Return the history as bytes."""
-    data: Any = msgspec.msgpack.encode(saved)
-    return bytes(data)
+    return joined(encoded_part(saved.series))
+
+
+def encoded_part(series: Iterable[SavedSeries]) -> list[msgspec.Raw]:
+    """Return some series as bytes, for L{joined}."""
+    return [msgspec.Raw(msgspec.msgpack.encode(one)) for one in series]
+
+
+def joined(series: list[msgspec.Raw]) -> bytes:
+    """Return a history of series that are encoded already."""
+    return bytes(msgspec.msgpack.encode({"version": _VERSION, "series": series}))

@@ -1,14 +1,14 @@
 """
-Sample the brokers for charts: every second while somebody listens, else every ten seconds.
+Sample the brokers: every second while somebody listens, else every ten seconds; for charts always every ten.
 
 Rates are made of totals that brokers tell of themselves, so that one request a broker is enough, and nothing that was
-counted between two looks is lost.
+counted between two looks is lost. Charts have their own totals: what somebody listens to does not change their step.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import Any, Final
+from typing import Any, Final, TypeAlias
 
 import msgspec
 from twisted.internet.defer import Deferred
@@ -18,7 +18,7 @@ from twisted.logger import Logger
 from smartgo.client.administration.brokers import BrokerPlace
 from smartgo.env.interfaces import IEnvironment
 from smartgo.errors import BadBody, CallFailed
-from smartgo.ops.figures.history import History, decoded, encoded
+from smartgo.ops.figures.history import History, decoded, encoded_part, joined
 from smartgo.ops.reading.progress import Progress, ProgressReader
 from smartgo.ops.reading.replicas import following_of
 from smartgo.ops.reading.view import ClusterView, each
@@ -28,19 +28,20 @@ LISTENED: Final = 1.0
 """Seconds between two looks while somebody listens."""
 UNHEARD: Final = 10.0
 """Seconds between two looks otherwise."""
-GROUPS: Final = 30.0
-"""Seconds between two looks at the groups that somebody wanted to know of."""
-GROUPS_LISTENED: Final = 5.0
-"""The same while somebody listens."""
+RECORDED: Final = 10.0
+"""Seconds between two samples of a chart."""
+GROUPS: Final = 5.0
+"""Seconds between two looks at the groups that somebody listens to."""
 SAVED: Final = 300.0
-"""Seconds between two writings of the history."""
+"""Seconds between two writings of the history, of a small one."""
+SAVED_BYTES: Final = 65536
+"""Bytes a second that are written on average, of a large one."""
 
 LANE: Final = "tables"
 
-_GROUP: Final = "group:"
+_SAVED_AT_ONCE: Final = 20  # series
 
 FIGURES: Final = ("putTps", "getTps", "putBytes", "getBytes", "diskRatio", "logBytes")
-GROUP_FIGURES: Final = ("lag", "lagSeconds", "consumeTps", "putTps")
 
 _TOTALS: Final = (
     ("putTps", "msgPutTotalTodayNow"),
@@ -142,21 +143,23 @@ class FigureSampler:
         self._call: IDelayedCall | None = None
         self._busy: Deferred[None] | None = None
         self._stopped = False
-        self._last: dict[str, tuple[float, dict[str, float]]] = {}
+        self._last: _Totals = {}
+        self._recorded: _Totals = {}
+        self._record_due = 0.0
         self._groups_due = 0.0
         self._save_due = 0.0
 
     # -- its life ----------------------------------------------------------------------------------------------
 
     def load(self) -> None:
-        """Read the history; blocking. One that cannot be read is begun anew: it is a comfort, and no record."""
+        """
+        Read the history; blocking, for a thread, before anybody uses it. One that cannot be read is begun anew: it is a
+        comfort, and no record.
+        """
         if not self._env.files.exists(self._path):
             return
         try:
             self.history.restore(decoded(self._env.files.read(self._path)))
-            for name in self.history.names():
-                if name.startswith(_GROUP):
-                    self._progress.watch(name.removeprefix(_GROUP))
         except (BadBody, OSError) as error:
             self._log.warn(
                 "the history {path} cannot be read and starts empty: {error}", path=self._path, error=str(error)
@@ -164,9 +167,7 @@ class FigureSampler:
 
     def start(self) -> None:
         """Start sampling."""
-        now = self._env.clock.seconds()
-        self._groups_due = now + GROUPS
-        self._save_due = now + SAVED
+        self._save_due = self._env.clock.seconds() + SAVED
         self._later(LISTENED)
 
     async def stop(self) -> None:
@@ -182,8 +183,7 @@ class FigureSampler:
     def listen(self, listener: FigureListener) -> None:
         """Send samples to a listener from now on."""
         self._listeners.append(listener)
-        for group in listener.groups:
-            self._progress.watch(group)
+        if listener.groups:
             self._groups_due = 0.0
         if self._call is not None and not self._stopped:
             self._call.cancel()
@@ -225,7 +225,7 @@ class FigureSampler:
         await self._brokers()
         await self._topics()
         if now >= self._groups_due:
-            self._groups_due = now + (GROUPS_LISTENED if self._listeners else GROUPS)
+            self._groups_due = now + GROUPS
             await self._groups()
         if now >= self._save_due:
             self._save_due = now + SAVED
@@ -236,47 +236,26 @@ class FigureSampler:
         told = await self._view.runtimes.get()
         places = await self._view.brokers.get()
         now, at_ms = self._env.clock.seconds(), self._env.clock.wall_ms()
-        rows = [self._row(place, told.get(place.address, ""), now) for place in places]
-        gone = set(self._last) - {place.address for place in places}
-        for address in gone:
-            del self._last[address]
-        self._rows = rows
-        for row in rows:
-            if row.up:
-                self.history.add(f"broker:{row.address}", at_ms, FIGURES, _values(row))
-        sums = [sum(values) for values in zip(*(_values(row) for row in rows), strict=True)] or [0.0] * len(FIGURES)
-        sums[4] = max((row.disk_ratio for row in rows), default=0.0)
-        self.history.add("cluster", at_ms, FIGURES, sums)
+        self._rows = rows = [_row(place, told.get(place.address, ""), now, self._last) for place in places]
+        _forget_all_but(self._last, places)
+        if now >= self._record_due:
+            self._record_due = now + RECORDED - LISTENED / 2
+            self._record(places, told, now, at_ms)
+        sums = _sums(rows)
         self._tell("cluster", ClusterFigures(at_ms, sums[0], sums[1], sums[2], sums[3], rows))
 
-    def _row(self, place: BrokerPlace, told: Mapping[str, str] | str, now: float) -> BrokerFigures:
-        if isinstance(told, str):
-            return BrokerFigures(place.cluster, place.name, place.id, place.address, False)
-        totals = {figure: _number(told, name) for figure, name in _TOTALS}
-        before, last = self._last.get(place.address, (now, totals))
-        self._last[place.address] = (now, totals)
-        passed = now - before
-        # A broker that was started anew counts from 0 again.
-        rates = {
-            figure: max(0.0, totals[figure] - last[figure]) / passed if passed > 0 else 0.0 for figure, _ in _TOTALS
-        }
-        following = following_of(told)
-        log_bytes = _number(told, "commitLogMaxOffset") - _number(told, "commitLogMinOffset")
-        return BrokerFigures(
-            place.cluster,
-            place.name,
-            place.id,
-            place.address,
-            True,
-            rates["putTps"],
-            rates["getTps"],
-            rates["putBytes"],
-            rates["getBytes"],
-            _number(told, "commitLogDiskRatio"),
-            log_bytes,
-            None if following is None else following.state,
-            None if following is None else following.behind,
-        )
+    def _record(
+        self, places: Sequence[BrokerPlace], told: Mapping[str, Mapping[str, str] | str], now: float, at_ms: int
+    ) -> None:
+        """Add a point to the charts; the first sample of a broker has no rates yet, and makes no point."""
+        known = set(self._recorded)
+        rows = [_row(place, told.get(place.address, ""), now, self._recorded) for place in places]
+        _forget_all_but(self._recorded, places)
+        rows = [row for row in rows if row.up and row.address in known]
+        for row in rows:
+            self.history.add(f"broker:{row.address}", at_ms, FIGURES, _values(row))
+        if rows or known:
+            self.history.add("cluster", at_ms, FIGURES, _sums(rows))
 
     async def _topics(self) -> None:
         wanted = sorted({topic for one in self._listeners for topic in one.topics})
@@ -295,18 +274,16 @@ class FigureSampler:
 
     async def _groups(self) -> None:
         found: dict[str, GroupFigures] = {}
-        known = await self._view.groups.get() if self._progress.watched else {}
+        wanted = sorted({group for one in self._listeners for group in one.groups})
+        known = await self._view.groups.get() if wanted else {}
         view = self._view.partial(Missing(), None)
-        for group in self._progress.watched:
+        for group in wanted:
             if group not in known:
                 continue
             try:
-                progress = await self._progress.progress(group, view)
+                found[group] = GroupFigures(group, await self._progress.progress(group, view))
             except CallFailed:
                 continue
-            found[group] = GroupFigures(group, progress)
-            values = (progress.lag, (progress.lag_ms or 0) / 1000, progress.consume_tps, progress.put_tps or 0.0)
-            self.history.add(_GROUP + group, self._env.clock.wall_ms(), GROUP_FIGURES, values)
         for listener in list(self._listeners):
             rows = [found[group] for group in listener.groups if group in found]
             if rows:
@@ -319,11 +296,65 @@ class FigureSampler:
     # -- keeping it --------------------------------------------------------------------------------------------
 
     async def _save(self) -> None:
-        saved = self.history.saved()
         try:
-            await self._env.threads.run(LANE, lambda: self._env.files.replace(self._path, encoded(saved), False))
+            series: list[msgspec.Raw] = []
+            for part in self.history.saved_parts(_SAVED_AT_ONCE):
+                series += await self._env.threads.run(LANE, encoded_part, part)
+            size = await self._env.threads.run(LANE, self._write, series)
+            self._save_due = max(self._save_due, self._env.clock.seconds() + size / SAVED_BYTES)
         except OSError as error:
             self._log.warn("the history {path} was not written: {error}", path=self._path, error=str(error))
+
+    def _write(self, series: list[msgspec.Raw]) -> int:
+        """Write the history in a thread; return its size in bytes."""
+        data = joined(series)
+        self._env.files.replace(self._path, data, False)
+        return len(data)
+
+
+_Totals: TypeAlias = dict[str, tuple[float, dict[str, float]]]
+"""The totals of each broker at the last look, by address, with when that was."""
+
+
+def _row(place: BrokerPlace, told: Mapping[str, str] | str, now: float, last: _Totals) -> BrokerFigures:
+    """Return the figures of a broker, with its rates since the last look, which this one replaces."""
+    if isinstance(told, str):
+        return BrokerFigures(place.cluster, place.name, place.id, place.address, False)
+    totals = {figure: _number(told, name) for figure, name in _TOTALS}
+    before, old = last.get(place.address, (now, totals))
+    last[place.address] = (now, totals)
+    passed = now - before
+    # A broker that was started anew counts from 0 again.
+    rates = {figure: max(0.0, totals[figure] - old[figure]) / passed if passed > 0 else 0.0 for figure, _ in _TOTALS}
+    following = following_of(told)
+    log_bytes = _number(told, "commitLogMaxOffset") - _number(told, "commitLogMinOffset")
+    return BrokerFigures(
+        place.cluster,
+        place.name,
+        place.id,
+        place.address,
+        True,
+        rates["putTps"],
+        rates["getTps"],
+        rates["putBytes"],
+        rates["getBytes"],
+        _number(told, "commitLogDiskRatio"),
+        log_bytes,
+        None if following is None else following.state,
+        None if following is None else following.behind,
+    )
+
+
+def _forget_all_but(last: _Totals, places: Sequence[BrokerPlace]) -> None:
+    for address in set(last) - {place.address for place in places}:
+        del last[address]
+
+
+def _sums(rows: Sequence[BrokerFigures]) -> list[float]:
+    """The figures of all brokers together; of the disk's ratio the worst."""
+    sums = [sum(values) for values in zip(*(_values(row) for row in rows), strict=True)] or [0.0] * len(FIGURES)
+    sums[4] = max((row.disk_ratio for row in rows), default=0.0)
+    return sums
 
 
 def _values(row: BrokerFigures) -> tuple[float, ...]:

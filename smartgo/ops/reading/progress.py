@@ -1,4 +1,4 @@
-"""The lag of groups: measured at brokers, cached briefly; the groups to sample are remembered."""
+"""The lag of groups: measured at brokers, cached briefly."""
 
 from __future__ import annotations
 
@@ -12,9 +12,6 @@ from smartgo.ops.reading.view import Cached, ClusterView, PartialView, each
 from smartgo.ops.web.partial import Missing, MissingBroker
 from smartgo.schema.bodies import ConsumeStats
 from smartgo.schema.lag import acknowledged_tps, lag_over
-
-WATCHED: Final = 64
-"""Groups whose lag is sampled: those that somebody looked at last."""
 
 _LAGS: Final = 256
 """Groups whose progress is kept for a moment."""
@@ -60,23 +57,6 @@ class ProgressReader:
         self._clock = clock
         self._view = view
         self._stats: OrderedDict[str, Cached[ConsumeStats]] = OrderedDict()
-        self._watched: OrderedDict[str, None] = OrderedDict()
-
-    def watch(self, group: str) -> None:
-        """Sample a group from now on."""
-        self._watched[group] = None
-        self._watched.move_to_end(group)
-        if len(self._watched) > WATCHED:
-            self._watched.popitem(last=False)
-
-    def forget(self, group: str) -> None:
-        """Stop sampling a deleted group."""
-        self._watched.pop(group, None)
-
-    @property
-    def watched(self) -> list[str]:
-        """Return the groups to sample."""
-        return list(self._watched)
 
     async def stats(self, group: str, missing: Missing) -> ConsumeStats:
         """Return how far a group is in each queue. @param missing: takes who does not tell."""

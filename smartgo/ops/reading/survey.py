@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Final, NamedTuple
 
 from smartgo.env.interfaces import IClock
@@ -9,6 +10,8 @@ from smartgo.errors import CallFailed
 from smartgo.ops.reading.progress import Progress, ProgressReader
 from smartgo.ops.reading.view import Cached, ClusterView, PartialView, each
 from smartgo.ops.web.partial import Missing
+from smartgo.schema.bodies import ConsumeStats
+from smartgo.schema.lag import Lag, lag_over
 
 FRESH: Final = 10.0
 """Seconds for which a survey is good; longer where it took long, see L{Cached}."""
@@ -16,12 +19,50 @@ FRESH: Final = 10.0
 _AT_ONCE: Final = 4
 
 
+class GroupParts(NamedTuple):
+    """
+    The lag of one group by topic and by broker.
+
+    @ivar ends: the sum of the ends of a topic's queues at a broker, by broker and topic.
+    """
+
+    topics: Mapping[str, Lag] = {}
+    brokers: Mapping[str, Lag] = {}
+    ends: Mapping[tuple[str, str], int] = {}
+
+
 class SurveyedGroup(NamedTuple):
-    """Members and lag of one group; C{None} if brokers do not report it."""
+    """
+    Members and lag of one group; C{None} if brokers do not report it.
+
+    @ivar parts: from a survey of all groups alone.
+    """
 
     members: int | None
     model: str | None
     progress: Progress | None
+    parts: GroupParts = GroupParts()
+
+
+class LagParts:
+    """
+    The lag of several groups, or of several queues, added up.
+
+    @ivar lag: of all that was added.
+    """
+
+    __slots__ = ("lag",)
+
+    def __init__(self) -> None:
+        self.lag = Lag(0, 0)
+
+    def add(self, more: Lag) -> None:
+        """Add messages that wait; the oldest of all counts, of those whose age is known."""
+        if not more.messages:
+            return
+        messages, oldest_ms = self.lag
+        both = [one for one in (oldest_ms if messages else None, more.oldest_ms) if one]
+        self.lag = Lag(messages + more.messages, min(both, default=None))
 
 
 UNKNOWN: Final = SurveyedGroup(None, None, None)
@@ -53,4 +94,29 @@ class GroupSurvey:
     async def _ask(self, missing: Missing) -> dict[str, SurveyedGroup]:
         view = self._view.partial(missing, None)
         names = list(await view.groups.get())
-        return dict(zip(names, await each(names, lambda name: self.one(name, view), _AT_ONCE), strict=True))
+        return dict(zip(names, await each(names, lambda name: self._parted(name, view), _AT_ONCE), strict=True))
+
+    async def _parted(self, group: str, view: PartialView) -> SurveyedGroup:
+        found = await self.one(group, view)
+        if found.progress is None:
+            return found
+        try:
+            stats = await self._progress.stats(group, view.missing)
+        except CallFailed:
+            return found
+        return found._replace(parts=_parts_of(stats))
+
+
+def _parts_of(stats: ConsumeStats) -> GroupParts:
+    topics: dict[str, LagParts] = {}
+    brokers: dict[str, LagParts] = {}
+    ends: dict[tuple[str, str], int] = {}
+    for queue, one in stats.offset_table.items():
+        place = (queue.broker_name, queue.topic)
+        ends[place] = ends.get(place, 0) + one.broker_offset
+        lag = lag_over((one,))
+        topics.setdefault(queue.topic, LagParts()).add(lag)
+        brokers.setdefault(queue.broker_name, LagParts()).add(lag)
+    return GroupParts(
+        {name: parts.lag for name, parts in topics.items()}, {name: parts.lag for name, parts in brokers.items()}, ends
+    )

@@ -11,6 +11,7 @@ from smartgo.client.client import Client
 from smartgo.env.interfaces import IEnvironment
 from smartgo.ops.alerts.monitor import AlertMonitor
 from smartgo.ops.figures.sampler import FigureSampler
+from smartgo.ops.figures.subjectsampler import SubjectSampler
 from smartgo.ops.interfaces import ILocalNode
 from smartgo.ops.reading.inflating import Inflater
 from smartgo.ops.reading.plans import PlanTable
@@ -71,6 +72,7 @@ class ClusterParts:
     progress: ProgressReader
     survey: GroupSurvey
     sampler: FigureSampler
+    subjects: SubjectSampler
     alerts: AlertMonitor
 
 
@@ -116,7 +118,7 @@ def all_resources(parts: ResourceParts) -> list[object]:
         GroupLagApi(env.clock, view, cluster.progress),
         GroupDamageApi(view, cluster.progress),
         GroupMembersApi(view),
-        EventsApi(env.clock, cluster.sampler, cluster.progress),
+        EventsApi(env.clock, cluster.sampler, cluster.subjects),
         AlertsApi(env.clock, cluster.alerts),
         DefinitionsApi(view, jobs),
         JobsApi(jobs),

@@ -11,7 +11,7 @@ from zope.interface import implementer
 
 from smartgo.env.interfaces import IClock
 from smartgo.ops.figures.sampler import FigureListener, FigureSampler
-from smartgo.ops.reading.progress import ProgressReader
+from smartgo.ops.figures.subjectsampler import Coverage, SubjectSampler
 from smartgo.ops.resources.names import GroupName, TopicName
 from smartgo.ops.web.routes import READ, RouteCall, StreamAnswer, route
 from smartgo.ops.web.streams import EventStream, IStreamSource
@@ -39,8 +39,8 @@ HistorySeries = Annotated[
     str,
     Meta(
         max_length=300,
-        pattern="^(cluster|broker:[^/]+|group:[^/]+)$",
-        description="`cluster`, `broker:ADDRESS` or `group:NAME`.",
+        pattern="^(cluster|broker:[^/]+|group:[^/]+|topic:[^/]+|broker-lag:[^/]+)$",
+        description="`cluster`, `broker:ADDRESS`, `group:NAME`, `topic:NAME` or `broker-lag:NAME`.",
     ),
 ]
 HistoryBeginMs = Annotated[WallMs | None, Meta(description="Begin of the range; by default an hour ago.")]
@@ -63,13 +63,24 @@ class HistoryView(msgspec.Struct, rename="camel"):
 
     @ivar step_ms: milliseconds between two points; 0 if the points are not evenly spaced.
     @ivar values: by figure, one a point: C{putTps}, C{getTps}, C{putBytes}, C{getBytes} (a second), C{diskRatio} and
-        C{logBytes} of brokers; C{lag}, C{lagSeconds}, C{consumeTps}, C{putTps} of groups.
+        C{logBytes} of brokers; C{lag}, C{lagSeconds}, C{consumeTps}, C{putTps} of groups; C{putTps}, and C{lag} and
+        C{lagSeconds} of all its groups, of topics; C{lag}, C{lagSeconds} of what waits at a broker (C{broker-lag}).
+    @ivar sampled: whether the series is sampled now; false for a group or topic that is left out as there are more
+        active ones, or that does not exist. Asking for it lets it be sampled from now on.
     """
 
     series: str
     step_ms: int
     at_ms: list[int]
     values: dict[str, list[float]]
+    sampled: bool = True
+
+
+class CoverageView(msgspec.Struct, rename="camel"):
+    """The number of groups and topics that are sampled for charts, of all there are."""
+
+    groups: Coverage
+    topics: Coverage
 
 
 @implementer(IStreamSource)
@@ -96,10 +107,10 @@ class FiguresSource:
 class EventsApi:
     """Rates and lag."""
 
-    def __init__(self, clock: IClock, sampler: FigureSampler, progress: ProgressReader) -> None:
+    def __init__(self, clock: IClock, sampler: FigureSampler, subjects: SubjectSampler) -> None:
         self._clock = clock
         self._sampler = sampler
-        self._progress = progress
+        self._subjects = subjects
 
     @route("GET", "/events", scope=READ, query=EventsQuery, answer=StreamAnswer, tag="figures")
     def events(self, call: RouteCall[None, EventsQuery, None]) -> Any:
@@ -118,20 +129,30 @@ class EventsApi:
         """
         Give the points of a series, for charts.
 
-        Samples are kept for 15 minutes at least, minutes for a day, hours for a month; over a restart too. A group's
-        begin when somebody first asks for them.
+        Samples (every 10 s of brokers, every 30 s of groups and topics) are kept for 15 minutes at least, minutes for a
+        day, hours for a month; minutes and hours over a restart too. At most 500 groups and 500 topics are sampled: the
+        most active, and those asked for last.
         """
         query = call.query
         kind, _, name = query.series.partition(":")
+        sampled = True
         if kind == "group":
-            self._progress.watch(name)
+            sampled = self._subjects.want("group", name)
+        elif kind == "topic":
+            sampled = self._subjects.want("topic", name)
         end = self._clock.wall_ms() if query.end_ms is None else query.end_ms
         begin = end - _DAY_MS // 24 if query.begin_ms is None else query.begin_ms
         found = self._sampler.history.points(query.series, begin, end, query.points)
         figures = self._sampler.history.figures(query.series)
-        return HistoryView(query.series, found.step_ms, found.at_ms, dict(zip(figures, found.values, strict=True)))
+        values = dict(zip(figures, found.values, strict=True))
+        return HistoryView(query.series, found.step_ms, found.at_ms, values, sampled)
 
     @route("GET", "/history/series", scope=READ, answer=list[str], remote=False, tag="figures")
     def series(self, call: RouteCall[None, None, None]) -> list[str]:
         """List the series that there are points of."""
         return self._sampler.history.names()
+
+    @route("GET", "/history/coverage", scope=READ, answer=CoverageView, remote=False, tag="figures")
+    def coverage(self, call: RouteCall[None, None, None]) -> CoverageView:
+        """Say how many groups and topics are sampled for charts, and how many there are."""
+        return CoverageView(self._subjects.coverage("group"), self._subjects.coverage("topic"))

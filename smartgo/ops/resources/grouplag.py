@@ -80,7 +80,6 @@ class GroupLagApi:
         """Show the lag of a group and the estimated time to catch up; from then on the history records its lag."""
         view = self._view.partial(call.missing)
         entry = await view.group(call.path.name)
-        self._progress.watch(entry.name)
         found = await self._progress.progress(entry.name, view)
         return ProgressView(**msgspec.structs.asdict(found))
 

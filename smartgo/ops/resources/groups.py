@@ -181,7 +181,6 @@ class GroupsApi:
         """Show a group: its settings at each broker, its subscriptions and its lag."""
         view = self._view.partial(call.missing)
         entry = await view.group(call.path.name)
-        self._progress.watch(entry.name)
         row = _row(entry)
         shown = GroupView(row.name, row.brokers, row.consume_enabled, row.retry_max)
         connection = await view.admin.groups.connections(entry.name)
@@ -249,9 +248,7 @@ class GroupsApi:
         entry = await self._view.group(call.path.name)
         call.noted["before"] = msgspec.to_builtins(_row(entry))
         try:
-            done = await self._view.admin.groups.delete(entry.name, call.query.positions, call.query.topics)
-            self._progress.forget(entry.name)
-            return Done(done)
+            return Done(await self._view.admin.groups.delete(entry.name, call.query.positions, call.query.topics))
         finally:
             self._view.forget()
 
@@ -267,7 +264,7 @@ def _row(entry: GroupEntry) -> GroupRow:
 
 
 def _filled(row: GroupRow, state: SurveyedGroup) -> GroupRow:
-    row.members, row.model, row.progress = state
+    row.members, row.model, row.progress, _ = state
     return row
 
 

@@ -23,7 +23,8 @@ from smartgo.client.client import Client
 from smartgo.client.consumer import PushConsumer
 from smartgo.client.listening import ConsumerSettings
 from smartgo.health.snapshot import BrokerSnapshot, ClusterSnapshot, GroupSnapshot
-from smartgo.ops.figures.sampler import FIGURES, GROUP_FIGURES
+from smartgo.ops.figures.sampler import FIGURES
+from smartgo.ops.figures.subjectsampler import GROUP_FIGURES
 from smartgo.schema.bodies import ConsumeFromWhere
 from tests.ops.console.browser import ConsoleCase, in_browser
 from tests.test_layers import ROOT
