@@ -1,4 +1,4 @@
-"""A real browser before a real node: Chromium without a window, driven by Playwright from a thread of its own."""
+"""A real browser before a real node: Chromium without a window, driven by Playwright from a thread of its own, once."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from smartgo.schema.bodies import ConsumeFromWhere, TopicConfig
 from tests.ops.live import TOKEN, Live
 
 if TYPE_CHECKING:
-    from playwright.sync_api import Locator, Page
+    from playwright.sync_api import Browser, Locator, Page, Playwright
 
 CHROMIUM: Final = "/usr/bin/chromium"
 SECONDS: Final = 60
@@ -62,6 +62,56 @@ def in_browser(**options: Any) -> Callable[[Callable[[C, Page], None]], Callable
     return mark
 
 
+class BrowserThread:
+    """
+    The browser of this process and its thread: started for the first test that needs it, ended with the reactor.
+
+    A test has a context of its own in it, which shares neither cookies nor storage nor caches with others. A browser
+    that ended is started anew for the next test.
+    """
+
+    def __init__(self) -> None:
+        from twisted.internet import reactor
+
+        self._reactor: Any = reactor
+        self._threads = ThreadPool(1, 1, "browser")
+        self._playwright: Playwright | None = None
+        self._browser: Browser | None = None
+        self._threads.start()
+        self._reactor.addSystemEventTrigger("during", "shutdown", self._stop)
+
+    def run(self, function: Callable[..., T], *arguments: Any, **named: Any) -> Deferred[T]:
+        """Run something in the thread, where alone the browser may be used."""
+        ran: Deferred[T] = deferToThreadPool(self._reactor, self._threads, function, *arguments, **named)
+        return ran
+
+    def browser(self) -> Browser:
+        """Return the browser, in its thread."""
+        from playwright.sync_api import sync_playwright
+
+        if self._playwright is None:
+            self._playwright = sync_playwright().start()
+        if self._browser is None or not self._browser.is_connected():
+            self._browser = self._playwright.chromium.launch(
+                executable_path=CHROMIUM, args=["--no-sandbox"], timeout=3 * SECONDS * 1000
+            )
+        return self._browser
+
+    def _stop(self) -> None:
+        self._threads.callInThread(self._close)
+        self._threads.stop()  # which waits for what the thread has still to do
+
+    def _close(self) -> None:
+        if self._browser is not None:
+            self._browser.close()
+        if self._playwright is not None:
+            self._playwright.stop()
+
+
+browser_thread: Final = functools.cache(BrowserThread)
+"""Returns the one of this process."""
+
+
 def _deferred(result: Any) -> Any:
     return result if isinstance(result, Deferred) else Deferred.fromCoroutine(result)
 
@@ -81,15 +131,12 @@ class ConsoleCase(TestCase):
         return Deferred.fromCoroutine(self.prepare())
 
     async def prepare(self) -> None:
-        """Start the browser's thread and the node."""
+        """Start the node."""
         from twisted.internet import reactor
 
         self.reactor: Any = reactor
         self.folder = os.path.abspath(self.mktemp())
         os.makedirs(self.folder)
-        self.threads = ThreadPool(1, 1, "browser")
-        self.threads.start()
-        self.addCleanup(self.threads.stop)
         await self.start()
 
     async def start(self) -> None:
@@ -119,20 +166,15 @@ class ConsoleCase(TestCase):
 
     def browse(self, body: Callable[[Page], None], **options: Any) -> Deferred[None]:
         """Run something with a page."""
-        return deferToThreadPool(self.reactor, self.threads, self._browse, body, **options)
+        return browser_thread().run(self._browse, body, **options)
 
     def _browse(
         self, body: Callable[[Page], None], login: bool = True, errors: Iterable[int] = (), **options: Any
     ) -> None:
-        from playwright.sync_api import sync_playwright
-
         wrong: list[str] = []
-        with sync_playwright() as playwright:
-            browser = playwright.chromium.launch(
-                executable_path=CHROMIUM, args=["--no-sandbox"], timeout=3 * SECONDS * 1000
-            )
-            settings = {"viewport": {"width": 1440, "height": 900}, "locale": "en-GB", **options}
-            context = browser.new_context(**settings)
+        settings = {"viewport": {"width": 1440, "height": 900}, "locale": "en-GB", **options}
+        context = browser_thread().browser().new_context(**settings)
+        try:
             context.set_default_timeout(SECONDS * 1000)
             page = context.new_page()
             self.watch(page, wrong, {str(one) for one in errors})
@@ -140,8 +182,8 @@ class ConsoleCase(TestCase):
                 self.log_in(page)
             body(page)
             self.assertIsNone(page.evaluate("window.ranScriptOfAMessage ?? null"))
+        finally:
             context.close()
-            browser.close()
         self.assertEqual(wrong, [])
 
     def watch(self, page: Page, wrong: list[str], allowed: set[str]) -> None:
