@@ -208,7 +208,9 @@ def _derived(
         ha=replace(ha, ha_bind_address=ha.ha_bind_address or broker.bind_address),
         registry=replace(registry, kv_config_path=kv_path),
         ops=replace(
-            ops, ops_path=ops.ops_path or posixpath.join(ops_root, "smartgo-ops" if ops_root == home else "ops")
+            ops,
+            ops_path=ops.ops_path or posixpath.join(ops_root, "smartgo-ops" if ops_root == home else "ops"),
+            alert_source=ops.alert_source or surroundings.host_name,
         ),
     )
 

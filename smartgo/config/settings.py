@@ -31,6 +31,7 @@ from smartgo.config.kinds import (
     Text,
 )
 from smartgo.config.listkinds import Addresses, Hours, NetworkList
+from smartgo.config.receivers import AlertReceiver, Receivers
 from smartgo.schema.topics import QUEUE_LIMIT
 
 _KIB = 1 << 10
@@ -803,6 +804,29 @@ class OpsConfig(Table, frozen=True, kw_only=True, rename=file_name):
     )
     ops_debug: bool = setting(
         False, Switch("Serve stack traces and memory figures of the process to admins on this machine.")
+    )
+
+    alert_receivers: tuple[AlertReceiver, ...] = setting(
+        (), Receivers("Where notices of alerts are sent; see the page on alerts.", otherwise="none")
+    )
+    alert_source: str = setting(
+        "",
+        Text(
+            "The name of this installation in notices of alerts.",
+            pattern=r"[^\x00-\x1f\x7f]{0,100}",
+            says="text of one line, at most 100 characters",
+            otherwise="the host's name",
+        ),
+    )
+    alert_runbooks: str = setting(
+        "",
+        Text(
+            "The address of the page with a section for each alert rule, such as a copy of the page on alerts; notices"
+            " link to its anchors, alert-RULE.",
+            pattern=r"(?:https?://[\x21-\x7e]{1,1000})?",
+            says="http://... or https://...",
+            otherwise="none: notices name the page of the documents",
+        ),
     )
 
     def place(self, usual: int) -> tuple[str, int] | None:

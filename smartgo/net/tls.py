@@ -24,7 +24,12 @@ from OpenSSL import SSL
 from OpenSSL.crypto import X509, PKey
 from OpenSSL.SSL import Error as OpenSSLError
 from service_identity import VerificationError
-from twisted.internet.interfaces import IHandshakeListener, IOpenSSLServerConnectionCreator, IProtocol
+from twisted.internet.interfaces import (
+    IHandshakeListener,
+    IOpenSSLClientConnectionCreator,
+    IOpenSSLServerConnectionCreator,
+    IProtocol,
+)
 from twisted.internet.ssl import (
     AcceptableCiphers,
     Certificate,
@@ -299,9 +304,16 @@ class ClientTLS:
         if factory is None:
             if len(self._factories) >= _NAMES_KEPT:
                 self._factories.clear()
-            options = optionsForClientTLS(name, trustRoot=self._root, extraCertificateOptions=self._options)
-            factory = self._factories[name] = _Factory(options, True, None, self._env.clock)  # type: ignore[arg-type]
+            creator = self.creator(name)
+            factory = self._factories[name] = _Factory(creator, True, None, self._env.clock)  # type: ignore[arg-type]
         return factory
+
+    def creator(self, name: str) -> IOpenSSLClientConnectionCreator:
+        """Return what makes our side of connections to a host, for protocols that bring their own layer of TLS."""
+        creator: IOpenSSLClientConnectionCreator = optionsForClientTLS(
+            self._name or name, trustRoot=self._root, extraCertificateOptions=self._options
+        )
+        return creator
 
     def _read(self) -> None:
         files = self._env.files

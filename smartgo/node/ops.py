@@ -27,6 +27,7 @@ from smartgo.net.sweeper import Sweeper
 from smartgo.node.process import client_tls, server_tls
 from smartgo.node.registryserver import Registry, own_address
 from smartgo.node.stalls import StallWatch
+from smartgo.ops.alerts.noticemetrics import NoticeMetrics
 from smartgo.ops.figures.metrics import Stalls, metrics_of
 from smartgo.ops.interfaces import (
     AskedSettings,
@@ -285,7 +286,9 @@ def assemble(
     tls = server_tls(env, configuration.tls, (b"http/1.1",))
     shown = _metrics(env, services, sweeper, stalls)
     network = OpsNetwork(place, registries, tls, client_tls(env, configuration.tls))
-    return Ops(env, configuration.ops, network, sweeper, node, lambda: shown)
+    ops = Ops(env, configuration.ops, network, sweeper, node, lambda: shown)
+    shown.register(NoticeMetrics(ops.notifier.queues))
+    return ops
 
 
 def _metrics(

@@ -83,6 +83,7 @@ def _ops_checks(
     env: IEnvironment, configuration: Configuration, with_registry: bool, place: tuple[str, int]
 ) -> list[Check]:
     from smartgo.node.ops import registries_named  # half a second of imports, for those alone who need it
+    from smartgo.ops.alerts.senders import check_secrets
     from smartgo.ops.security.tokens import TokenTable, parse_configured
     from smartgo.ops.service import check_place
 
@@ -101,6 +102,7 @@ def _ops_checks(
     return [
         partial(registries_named, configuration, with_registry),
         partial(parse_configured, entries),
+        partial(check_secrets, env, config.alert_receivers),
         check_address,
     ]
 

@@ -21,7 +21,10 @@ from smartgo.errors import CallFailed, SettingError
 from smartgo.net.endpoints import endpoint
 from smartgo.net.sweeper import Sweeper
 from smartgo.net.tls import ClientTLS, ServerTLS
+from smartgo.ops.alerts.messages import NoticeOrigin
 from smartgo.ops.alerts.monitor import AlertMonitor
+from smartgo.ops.alerts.notifier import AlertNotifier
+from smartgo.ops.alerts.senders import check_secrets
 from smartgo.ops.console.files import console_pages
 from smartgo.ops.figures.history import History
 from smartgo.ops.figures.sampler import LANE, FigureSampler
@@ -78,7 +81,7 @@ class Ops(Service):
     @ivar tables: the files that are read at the start, each with what reads it.
     @ivar tls: certificate and key of the port, if any.
     @ivar client: towards registries and brokers; C{admin} asks over it, C{view} keeps answers for a moment.
-    @ivar sessions, tokens, audit, streams, jobs, sampler, subjects, alerts, api: its parts.
+    @ivar sessions, tokens, audit, streams, jobs, sampler, subjects, alerts, notifier, api: its parts.
     """
 
     _log = Logger()
@@ -137,6 +140,12 @@ class Ops(Service):
         history = History()
         self.alerts = AlertMonitor(env, self.client, self.view, survey, history, alerts, node)
         self.tables.append((alerts, self.alerts.load))
+        check_secrets(env, config.alert_receivers)
+        notices = TableFile(env, posixpath.join(config.ops_path, "alert-notices.json"))
+        origin = NoticeOrigin(config.alert_source, config.alert_runbooks)
+        self.notifier = AlertNotifier(env, config.alert_receivers, origin, notices, self.alerts.table)
+        self.tables.append((notices, self.notifier.load))
+        self.alerts.watch(self.notifier.look)
         self.sampler = FigureSampler(env, self.view, progress, history, path, self.alerts.look)
         self.subjects = SubjectSampler(env.clock, self.view, survey, history)
         scope = config.ops_certificate_scope
@@ -155,7 +164,9 @@ class Ops(Service):
         parts = ResourceParts(
             env,
             SecurityParts(self._guard, self.tokens, self.sessions, self.audit),
-            ClusterParts(self.client, self.view, progress, survey, self.sampler, self.subjects, self.alerts),
+            ClusterParts(
+                self.client, self.view, progress, survey, self.sampler, self.subjects, self.alerts, self.notifier
+            ),
             self.jobs,
             self.plans,
             node,
@@ -202,6 +213,7 @@ class Ops(Service):
         self.plans.load()
         self.audit.load()
         self.alerts.load()
+        self.notifier.load()
         await self._env.threads.run(LANE, self.sampler.load)
         self.check_address()
         await self.site.open()
@@ -232,6 +244,7 @@ class Ops(Service):
             self.subjects.stop()
             await self.sampler.stop()
         await self.alerts.stop()
+        await self.notifier.stop()
         await self.client.stop()
         await self.audit.settled()
         for file, _ in self.tables:

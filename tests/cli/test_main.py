@@ -29,6 +29,7 @@ from tests.broker.fakecluster import REGISTRY
 from tests.cli.case import ROOT, ClusterCase, smartgo
 from tests.fakes import EPOCH_MS
 from tests.golden_store import read
+from tests.ops.alerts.receivers import HttpReceiver
 from tests.ops.front import Front
 
 ID = "0" * 32
@@ -96,6 +97,8 @@ COMMANDS = {
     "alert rules": "",
     "alert silence": "disk-full",
     "alert end": "1",
+    "alert receivers": "",
+    "alert test": "team",
     "kv ls": "N",
     "kv get": "N k",
     "kv put": "N k2 v2",
@@ -165,8 +168,11 @@ class EveryTests(ClusterCase):
         self.cluster.heartbeat("guests", "Orders", client_id="guest")
         self.out("kv", "put", "N", "k", "v")
         self.out("context", "set", "here")
+        HttpReceiver().listen_in(self.env, 8080)
         self.front = Front(
-            self.cluster, LocalNode(self.cluster.configuration, [self.cluster.registry, self.cluster.service])
+            self.cluster,
+            LocalNode(self.cluster.configuration, [self.cluster.registry, self.cluster.service]),
+            alertReceivers="team slack url=http://hooks.example.com:8080/",
         )
         self.addCleanup(self.front.stop_api)
         self.env.host.variables["SMARTGO_TOKEN"] = self.front.admin()

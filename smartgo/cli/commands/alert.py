@@ -4,10 +4,22 @@ from __future__ import annotations
 
 import re
 from typing import Any, Final
+from urllib.parse import quote
 
 import click
 
-from smartgo.cli.support.output import OUTPUT, Columns, counted, moment, print_members, print_rows, size, span
+from smartgo.cli.support.output import (
+    OUTPUT,
+    TEXT,
+    Columns,
+    counted,
+    moment,
+    print_members,
+    print_rows,
+    print_value,
+    size,
+    span,
+)
 from smartgo.cli.support.rest import RestClient, RestOptions, api_options
 from smartgo.cli.support.running import CommandError
 from smartgo.cli.support.texts import examples
@@ -58,10 +70,11 @@ def _silenced(silence: dict[str, Any] | None) -> str:
         "smartgo alert list",
         "smartgo alert silence disk-full broker-a --for 4h --comment 'a bigger disk comes today'",
         "smartgo alert end 7",
+        "smartgo alert test team",
     )
 )
 def alert() -> None:
-    """List the problems found by the process that serves the REST API; silence known ones."""
+    """List the problems found by the process that serves the REST API; silence known ones; test who is notified."""
 
 
 @alert.command("list", epilog=examples("smartgo alert list", "smartgo alert list --state firing -o json"))
@@ -195,5 +208,55 @@ def end(rest: RestOptions, id: int) -> None:
     async def work(api: RestClient) -> None:
         await api.order("DELETE", f"/alerts/silences/{id}")
         click.echo(f"silence {id} ended")
+
+    rest.do(work)
+
+
+@alert.command("receivers", epilog=examples("smartgo alert receivers", "smartgo alert receivers -o json"))
+@click.option("--check", is_flag=True, help="Exit with status 1 if the last message to a receiver failed.")
+@OUTPUT
+@api_options
+def receivers(rest: RestOptions, check: bool, output: str) -> None:
+    """List the receivers of alert notices (the setting alertReceivers) and the state of delivery."""
+
+    async def work(api: RestClient) -> None:
+        rows = await api.get("/alerts/receivers")
+        print_rows(
+            output,
+            rows,
+            {
+                "receiver": lambda row: row["name"],
+                "kind": lambda row: row["kind"],
+                "from": lambda row: row["severity"],
+                "state": lambda row: row["state"],
+                "pending": lambda row: row["pending"],
+                "sent": lambda row: row["sent"],
+                "last sent": lambda row: moment(row["lastSentMs"]),
+                "last error": lambda row: row["lastError"],
+            },
+            "No receiver is configured: set alertReceivers.",
+        )
+        failed = sum(one["state"] == "failed" for one in rows)
+        if check and failed:
+            raise CommandError(f"the last message to {counted(failed, 'receiver')} failed")
+
+    rest.do(work)
+
+
+@alert.command("test", epilog=examples("smartgo alert test team"))
+@click.argument("receiver")
+@OUTPUT
+@api_options
+def test(rest: RestOptions, receiver: str, output: str) -> None:
+    """Send a test message to RECEIVER at once, and show what it answered."""
+
+    async def work(api: RestClient) -> None:
+        result = await api.order("POST", f"/alerts/receivers/{quote(receiver, safe='')}/test")
+        if output != TEXT:
+            print_value(output, result)
+        elif result["delivered"]:
+            click.echo(f"{receiver} took the test message in {result['tookMs']} ms: {result['answer']}")
+        if not result["delivered"]:
+            raise CommandError(f"{receiver} did not take the test message: {result['answer']}")
 
     rest.do(work)

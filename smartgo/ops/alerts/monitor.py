@@ -83,6 +83,7 @@ class AlertMonitor:
         self._seen: dict[str, float] = {}
         self._arrivals = Arrivals()
         self._listeners: list[Callable[[Summary], object]] = []
+        self._watchers: list[Callable[[], object]] = []
         self._told: Summary | None = None
         self._stopped = False
         self._changing = DeferredLock()
@@ -118,6 +119,10 @@ class AlertMonitor:
         if self._told is None:
             self._told = now
         hear(now)
+
+    def watch(self, looked: Callable[[], object]) -> None:
+        """Have C{looked} called after each time that the rules were applied."""
+        self._watchers.append(looked)
 
     def leave(self, hear: Callable[[Summary], object]) -> None:
         """Stop notifying this listener."""
@@ -238,6 +243,8 @@ class AlertMonitor:
         if events:
             self.save()
         self.tell()
+        for looked in self._watchers:
+            looked()
 
     def _say(self, event: AlertEvent) -> None:
         alert, rule = event.alert, self.table.default(event.alert.rule)

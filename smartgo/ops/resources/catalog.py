@@ -10,6 +10,7 @@ from prometheus_client import CollectorRegistry
 from smartgo.client.client import Client
 from smartgo.env.interfaces import IEnvironment
 from smartgo.ops.alerts.monitor import AlertMonitor
+from smartgo.ops.alerts.notifier import AlertNotifier
 from smartgo.ops.figures.sampler import FigureSampler
 from smartgo.ops.figures.subjectsampler import SubjectSampler
 from smartgo.ops.interfaces import ILocalNode
@@ -19,6 +20,7 @@ from smartgo.ops.reading.progress import ProgressReader
 from smartgo.ops.reading.survey import GroupSurvey
 from smartgo.ops.reading.view import ClusterView
 from smartgo.ops.resources.access import AuditApi, SessionApi, TokensApi
+from smartgo.ops.resources.alertreceivers import AlertReceiversApi
 from smartgo.ops.resources.alerts import AlertsApi
 from smartgo.ops.resources.backups import BackupsApi
 from smartgo.ops.resources.clients import ClientsApi
@@ -74,6 +76,7 @@ class ClusterParts:
     sampler: FigureSampler
     subjects: SubjectSampler
     alerts: AlertMonitor
+    notifier: AlertNotifier
 
 
 @dataclass(frozen=True)
@@ -120,6 +123,7 @@ def all_resources(parts: ResourceParts) -> list[object]:
         GroupMembersApi(view),
         EventsApi(env.clock, cluster.sampler, cluster.subjects),
         AlertsApi(env.clock, cluster.alerts),
+        AlertReceiversApi(env.clock, cluster.notifier),
         DefinitionsApi(view, jobs),
         JobsApi(jobs),
         MessagesApi(view, outbox, inflater),

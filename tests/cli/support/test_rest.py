@@ -10,6 +10,7 @@ from smartgo.node.ops import LocalNode
 from smartgo.ops.alerts.table import RuleAdjustment
 from smartgo.ops.figures.sampler import BrokerFigures
 from tests.cli.case import ClusterCase
+from tests.ops.alerts.receivers import HttpReceiver
 from tests.ops.front import Front
 
 PERMISSION = "brokerPermission"
@@ -155,6 +156,36 @@ class AlertTests(RestCase):
         self.invoke("alert", "silence", "broker-down", "--all", status=2)
         self.invoke("alert", "silence", "x", "--for", "ages", status=2)
         self.assertIn("no rule x", self.refused("alert", "silence", "x", status=66))
+
+
+class ReceiverTests(ClusterCase):
+    """C{smartgo alert receivers} and C{smartgo alert test}."""
+
+    def test_receivers(self) -> None:
+        """The state of delivery is listed, a test message shows the answer, C{--check} ends with 1 after a failure."""
+        server = HttpReceiver()
+        server.listen_in(self.env, 8080)
+        front = Front(self.cluster, alertReceivers="team slack url=http://hooks.example.com:8080/SECRET")
+        self.addCleanup(front.stop_api)
+        self.env.host.variables["SMARTGO_TOKEN"] = front.admin()
+        shown = self.out("alert", "receivers")
+        self.assertIn("team", shown)
+        self.assertIn("unused", shown)
+        self.assertNotIn("SECRET", shown)
+        self.invoke("alert", "receivers", "--check")
+        self.assertIn("team took the test message in 0 ms: HTTP status 200: ok", self.out("alert", "test", "team"))
+        server.answers = [(403, b"invalid_token")]
+        said = self.refused("alert", "test", "team", status=1)
+        self.assertIn("team did not take the test message: HTTP status 403: invalid_token", said)
+        self.assertIn("there is no receiver nobody", self.refused("alert", "test", "nobody", status=66))
+        front.ops.notifier.queues["team"].last_error = "HTTP status 503"
+        self.assertIn("HTTP status 503", self.invoke("alert", "receivers", "--check", status=1).stdout)
+
+    def test_none(self) -> None:
+        """Where no receiver is configured, that is said."""
+        front = Front(self.cluster)
+        self.addCleanup(front.stop_api)
+        self.assertEqual(self.out("alert", "receivers"), "No receiver is configured: set alertReceivers.\n")
 
 
 class ClientTests(RestCase):
