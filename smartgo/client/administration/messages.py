@@ -13,6 +13,7 @@ from smartgo.client.administration.topics import Topics
 from smartgo.client.internal.reading import QueueQueries
 from smartgo.client.internal.records import FoundMessage, readable
 from smartgo.client.internal.search import BrokerSearch, address_in
+from smartgo.client.internal.topicsweep import in_order, sweep
 from smartgo.client.messages import ReceivedMessage, received
 from smartgo.errors import BadCompression, BadHeader, BodyTooLong, CallFailed, NoSuchMessage
 from smartgo.schema.bodies import MessageQueue
@@ -60,7 +61,10 @@ class Messages:
     @deferred
     async def find(self, id: str, topic: str | None = None) -> ReceivedMessage:
         """
-        Return a message by its offset id or, if its topic is given, by its unique id: both look alike.
+        Return a message by its offset id or by its unique id: both look alike.
+
+        Without a topic, a unique id is looked up in one topic after another, up to
+        L{smartgo.client.internal.topicsweep.SWEPT} of them.
 
         @raise NoSuchMessage: through the Deferred: there is none.
         @raise BadHeader: through the Deferred: that is no id of either kind, and no topic is named.
@@ -70,9 +74,7 @@ class Messages:
                 return await self.by_id(id)
             except (NoSuchMessage, BadHeader):
                 UniqueId.parse(id)
-                raise NoSuchMessage(
-                    f"there is no message {id}; if this is the ID that its producer gave it, give its topic too"
-                ) from None
+                return await self._in_any_topic(id)
         found = await self.by_unique_key(topic, id)
         if found:
             return found[0]
@@ -80,6 +82,25 @@ class Messages:
             return await self.by_id(id)
         except BadHeader:
             raise NoSuchMessage(f"there is no message {id} in topic {topic}") from None
+
+    async def _in_any_topic(self, id: str) -> ReceivedMessage:
+        """Return the message that a producer gave an id, of whatever topic. @raise NoSuchMessage: none was found."""
+        brokers = await self._asking.readable()
+        places: dict[str, dict[str, str]] = {}
+        for broker, configs in (await self._topics.configs()).items():
+            for name in configs if broker in brokers else ():
+                places.setdefault(name, {})[broker] = brokers[broker]
+        names = in_order(places, await self._topics.system_names())
+        swept = await sweep(names, lambda name: self._search.by_unique_key(name, id, places[name]))
+        found = readable(swept.messages)
+        if found:
+            return found[0]
+        if swept.searched < swept.topics:
+            raise NoSuchMessage(
+                f"there is no message {id} in the {swept.searched} of {swept.topics} topics that were searched; "
+                "give its topic too"
+            )
+        raise NoSuchMessage(f"there is no message {id} in any topic")
 
     @deferred
     async def at(self, queue: MessageQueue, offset: int) -> ReceivedMessage:

@@ -80,6 +80,13 @@ class BrokerSearch:
         header = QueryMessageRequest(topic, id, UNIQUE_LIMIT, 0, INT64_MAX, unique_key_query=True)
         return await self._indexed(brokers, header, lambda one: one.properties.get(properties.UNIQ_KEY) == id)
 
+    async def by_word(self, topic: str, word: str, brokers: Mapping[str, str]) -> list[FoundMessage]:
+        """Return the messages of a topic with a word among their keys, or as their unique id, oldest first."""
+        header = QueryMessageRequest(topic, word, KEY_LIMIT, 0, INT64_MAX)
+        return await self._indexed(
+            brokers, header, lambda one: word in one.keys or one.properties.get(properties.UNIQ_KEY) == word
+        )
+
     async def _indexed(
         self, brokers: Mapping[str, str], header: QueryMessageRequest, meant: Callable[[FoundMessage], bool]
     ) -> list[FoundMessage]:

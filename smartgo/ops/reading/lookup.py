@@ -2,12 +2,19 @@
 
 from __future__ import annotations
 
+from typing import Final
+
+from smartgo.client.administration.topics import TopicKind
 from smartgo.client.internal.records import FoundMessage
 from smartgo.client.internal.search import KEY_LIMIT, BrokerSearch, address_in
-from smartgo.errors import BadHeader
+from smartgo.client.internal.topicsweep import Swept, in_order, sweep
+from smartgo.errors import BadHeader, PeerRefused
 from smartgo.ops.reading.queuereader import ClusterQueueReader
 from smartgo.ops.reading.view import PartialView
 from smartgo.schema.headerfields import INT64_MAX
+
+SWEEP_SECONDS: Final = 3.0
+"""For which topics are searched one after another."""
 
 
 class Lookup:
@@ -21,10 +28,11 @@ class Lookup:
         self._search = BrokerSearch(view.admin.asking)
         self._reader = ClusterQueueReader(view)
         self._view = view
+        self._now = view.admin.asking.client.env.clock.seconds
 
     async def by_id(self, id: str, topic: str = "", broker: str = "") -> FoundMessage:
         """
-        Return a message by its offset id, or by its unique id where its topic is known.
+        Return a message by its offset id, or by its unique id: of a topic, or of any, as L{anywhere} finds it.
 
         @param broker: the broker that has it, where the address in the offset id is no longer its own.
         @raise Problem: 404, there is none; 502, none is found and a broker that may have it is missing.
@@ -44,10 +52,38 @@ class Lookup:
         if message is None and place is not None:
             others = {name: address for name, address in brokers.items() if name not in likely}
             message = await self._search.by_offset_id(id, others)
-        if message is None:
-            hint = "" if topic else "; where that is the id its producer gave it, say its topic too"
-            raise self._view.missing.absent(f"message {id}{hint}", "message-not-found")
-        return message
+        if message is not None:
+            return message
+        if topic:
+            raise self._view.missing.absent(f"message {id}", "message-not-found")
+        swept = await self.anywhere(id, 1, unique=True)
+        if swept.messages:
+            return swept.messages[0]
+        hint = ""
+        if swept.searched < swept.topics:
+            hint = f" in the {swept.searched} of {swept.topics} topics that were searched; give its topic too"
+        raise self._view.missing.absent(f"message {id}{hint}", "message-not-found")
+
+    async def anywhere(self, word: str, enough: int, unique: bool = False) -> Swept:
+        """
+        Return messages of any topic with a unique id or, unless C{unique}, a key.
+
+        @param enough: messages after which no more topics are searched.
+        """
+        entries = await self._view.topics.get()
+        addresses = await self._addresses()
+        kinds = {name for name, entry in entries.items() if entry.kind == TopicKind.SYSTEM}
+        search = self._search.by_unique_key if unique else self._search.by_word
+        ends = self._now() + SWEEP_SECONDS
+
+        async def ask(topic: str) -> list[FoundMessage]:
+            brokers = {name: addresses[name] for name in sorted(entries[topic].configs) if name in addresses}
+            try:
+                return await search(topic, word, brokers)
+            except PeerRefused:
+                return []  # one topic that cannot be searched does not hide what others have
+
+        return await sweep(in_order(entries, kinds), ask, enough, lambda: self._now() < ends)
 
     async def at(self, topic: str, broker: str, queue_id: int, offset: int) -> FoundMessage:
         """Return the message at a place of a queue. @raise NoSuchMessage: there is none."""

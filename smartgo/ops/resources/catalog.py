@@ -46,6 +46,7 @@ from smartgo.ops.resources.settings import SettingsApi
 from smartgo.ops.resources.status import MetricsApi, StatusApi
 from smartgo.ops.resources.stores import StoresApi
 from smartgo.ops.resources.tail import TailApi
+from smartgo.ops.resources.topicgroups import TopicGroupsApi
 from smartgo.ops.resources.topicroutes import TopicRoutesApi
 from smartgo.ops.resources.topics import TopicsApi
 from smartgo.ops.security.audit import AuditLog
@@ -116,6 +117,7 @@ def all_resources(parts: ResourceParts) -> list[object]:
         KvApi(view),
         TopicsApi(view),
         TopicRoutesApi(view),
+        TopicGroupsApi(env.clock, view, cluster.survey),
         EmptyingApi(view, offsets),
         GroupsApi(view, cluster.progress, cluster.survey),
         GroupLagApi(env.clock, view, cluster.progress),

@@ -25,10 +25,12 @@ from smartgo.ops.reading.content import (
 from smartgo.ops.reading.deliveries import MessageDeliveries
 from smartgo.ops.reading.inflating import Inflater
 from smartgo.ops.reading.lookup import Lookup
+from smartgo.ops.reading.newest import NewestMessages
 from smartgo.ops.reading.view import ClusterView
 from smartgo.ops.resources.names import BrokerName, ClientId, GroupName, TopicName
 from smartgo.ops.resources.send import Outbox, SentMessage
 from smartgo.ops.web.pagination import ListQuery, Page, page_of
+from smartgo.ops.web.partial import Partial
 from smartgo.ops.web.routes import ADMIN, PUBLISH, READ, Raw, RouteCall, route
 
 Word = Annotated[str, Meta(max_length=255, description="A complete key of the message.")]
@@ -41,7 +43,7 @@ class MessagePath(msgspec.Struct):
 
 
 class WhichQuery(msgspec.Struct, rename="camel", forbid_unknown_fields=True, kw_only=True):
-    """Topic and broker of the message: a unique id can be found only with its topic."""
+    """Topic and broker of the message: a unique id is found at once with its topic, else in one topic after another."""
 
     topic: OptionalTopic = ""
     broker: OptionalBroker = ""
@@ -77,6 +79,46 @@ class FindQuery(msgspec.Struct, rename="camel", forbid_unknown_fields=True, kw_o
     from_ms: TimeMs = 0
     until_ms: FindUntilMs = 0
     limit: FindLimit = 64
+
+
+NewestCount = Annotated[int, Meta(ge=1, le=64, description="The most messages to return.")]
+
+
+class NewestQuery(msgspec.Struct, rename="camel", forbid_unknown_fields=True, kw_only=True):
+    """Topic whose newest messages to return."""
+
+    topic: TopicName
+    count: NewestCount = 32
+
+
+class NewestView(Partial, rename="camel"):
+    """The newest messages of a topic, of all its queues together, the newest first."""
+
+    items: list[MessageRow]
+
+
+AnywhereWord = Annotated[str, Meta(min_length=1, max_length=255, description="A complete key, or a unique id.")]
+
+
+class AnywhereQuery(msgspec.Struct, rename="camel", forbid_unknown_fields=True, kw_only=True):
+    """Key or unique id to find in any topic."""
+
+    word: AnywhereWord
+    limit: FindLimit = 20
+
+
+class AnywhereView(Partial, rename="camel"):
+    """
+    Messages of any topic, the newest first.
+
+    @ivar searched: topics that were searched: all of them, or until enough was found, 500 were searched or 3 s had
+        passed.
+    @ivar topics: topics that there are.
+    """
+
+    items: list[MessageRow]
+    searched: int
+    topics: int
 
 
 class GroupState(msgspec.Struct, rename="camel"):
@@ -167,6 +209,20 @@ class MessagesApi:
         """Show the message at one offset of a queue."""
         query = call.query
         return view_of(await self._lookup(call).at(query.topic, query.broker, query.queue_id, query.offset))
+
+    @route("GET", "/messages/newest", scope=READ, query=NewestQuery, answer=NewestView, refuses=_GONE)
+    async def newest(self, call: RouteCall[None, NewestQuery, None]) -> NewestView:
+        """Show the newest messages of a topic, of all its queues together, the newest first."""
+        found = await NewestMessages(self._view.partial(call.missing)).of(call.query.topic, call.query.count)
+        return NewestView([row_of(one) for one in found])
+
+    @route("GET", "/messages/anywhere", scope=READ, query=AnywhereQuery, answer=AnywhereView)
+    async def anywhere(self, call: RouteCall[None, AnywhereQuery, None]) -> AnywhereView:
+        """Find messages with a key or a unique id in any topic; topics of applications are searched first."""
+        query = call.query
+        swept = await self._lookup(call).anywhere(query.word, query.limit)
+        rows = [row_of(one) for one in reversed(swept.messages)][: query.limit]
+        return AnywhereView(rows, swept.searched, swept.topics)
 
     @route(
         "GET", "/messages/{id}", scope=READ, path_type=MessagePath, query=WhichQuery, answer=MessageView, refuses=_GONE

@@ -8,6 +8,7 @@ from typing import cast
 from twisted.trial.unittest import SynchronousTestCase
 
 from smartgo.cli.support.annotate import annotated
+from smartgo.client.internal import topicsweep
 from smartgo.schema import properties
 from smartgo.schema.message import NewMessage as Stored
 from smartgo.schema.record import encode
@@ -94,10 +95,14 @@ class MessageTests(ClusterCase):
         self.assertEqual([one["body"] for one in found], ['{"n": 2}'])
 
     def test_unique(self) -> None:
-        """An id that the producer gave finds the message where its topic is named; else that is asked for."""
-        self.assertEqual(self.json("msg", "show", f"{2:032X}", "--topic", "T")["body"], '{"n": 2}')
-        for text in (f"{2:032X}", "7F000001477C9D208E2C7107D75F0003"):  # the second can be no offset id
-            self.assertIn("give its topic too", self.refused("msg", "show", text, status=66))
+        """An id that the producer gave finds the message, of a topic that is named or of any."""
+        for words in (["--topic", "T"], []):
+            self.assertEqual(self.json("msg", "show", f"{2:032X}", *words)["body"], '{"n": 2}')
+        for text in (f"{99:032X}", "7F000001477C9D208E2C7107D75F0003"):  # the second can be no offset id
+            self.assertIn(f"there is no message {text} in any topic", self.refused("msg", "show", text, status=66))
+        self.patch(topicsweep, "SWEPT", 1)
+        refusal = self.refused("msg", "show", f"{99:032X}", status=66)
+        self.assertRegex(refusal, r"in the 1 of \d+ topics that were searched; give its topic too")
         self.assertEqual(self.json("msg", "show", self.ids[2], "--topic", "T")["offset"], 2)
 
     def test_track(self) -> None:
