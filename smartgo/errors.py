@@ -301,6 +301,10 @@ class OutOfPlace(SmartgoError):
     """Bytes of a log that do not begin where the log ends."""
 
 
+class MessagesKept(SmartgoError):
+    """Messages that may not be removed yet; the text says why."""
+
+
 class LogsDiffer(SmartgoError):
     """A slave's log and its master's are of different histories."""
 

@@ -111,7 +111,7 @@ class OpenBroker:
             return MasterReplication(self.env, self._configuration, self.store, self._network.client, tls.server)
         return SlaveReplication(
             self.env,
-            self._configuration,
+            self.settings.current,
             self.store,
             self._network.client,
             CopiedTables(self.topics, self.groups, self.offsets, self.delay.offsets, self.progress.changed),

@@ -464,6 +464,10 @@ class HaConfig(Table, frozen=True, kw_only=True, rename=file_name):
             words=("append", "flush"),
         ),
     )
+    ha_begin_anew: bool = setting(
+        False,
+        Switch("A slave whose log ends before its master's begins starts anew, though its messages have not expired."),
+    )
     ha_send_heartbeat_interval: float = setting(
         5.0, Duration("Time between two heartbeats on an idle replication connection.", low=100, high=600_000)
     )

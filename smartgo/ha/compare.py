@@ -26,6 +26,8 @@ class Verdict(NamedTuple):
     """With what the stream has to begin; empty for nothing."""
     master_minimum: int = 0
     """Where the master's log begins; 0 for unknown, too."""
+    is_too_old: bool = False
+    """Our log ends before the master's begins."""
 
 
 async def compare(log: IReplicatedLog, tail: IMasterTail, master: str) -> Verdict:
@@ -48,9 +50,10 @@ async def compare(log: IReplicatedLog, tail: IMasterTail, master: str) -> Verdic
         if answer is None:
             return Verdict("", None)
         difference = ""
+        is_too_old = 0 < end < answer.minimum
         if end > answer.end:
             difference = f"our log goes to {end}, the master's only to {answer.end}"
-        elif 0 < end < answer.minimum:
+        elif is_too_old:
             difference = f"our log ends at {end}, and the master has nothing before {answer.minimum} any more"
         elif max(begin, answer.minimum) < sure:
             if answer.crc is None and begin < answer.minimum:  # it has removed its oldest file
@@ -61,7 +64,7 @@ async def compare(log: IReplicatedLog, tail: IMasterTail, master: str) -> Verdic
             same = answer.crc == await uncancelled(log.crc(begin, sure))
             if not same and not await _same_but_for_damage(log, tail, master, (begin, sure), answer.damaged):
                 difference = f"our log and the master's differ between {begin} and {sure}"
-        return Verdict(difference, answer.end, answer.ticket, answer.minimum)
+        return Verdict(difference, answer.end, answer.ticket, answer.minimum, is_too_old)
 
 
 async def _same_but_for_damage(

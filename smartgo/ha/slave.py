@@ -21,7 +21,9 @@ from smartgo.errors import (
     CallFailed,
     LogsDiffer,
     LogTorn,
+    MessagesKept,
     NotConnected,
+    OutOfPlace,
     PeerRefused,
     ServiceNotAvailable,
     SmartgoError,
@@ -56,11 +58,14 @@ class SlaveSettings:
 
     @ivar ack_flushed: report what is flushed, not what is appended (C{haAckMode=flush}); the store should flush after
         each run of appends then, or the master waits for its half second.
+    @ivar begin_anew: tells whether a log that ends before the master's begins goes though its messages have not expired
+        (C{haBeginAnew}); asked each time.
     @ivar heartbeat: seconds without a word of ours before the last report is sent again.
     @ivar housekeeping: seconds without a word of the master's before the connection is ended.
     """
 
     ack_flushed: bool = False
+    begin_anew: Callable[[], bool] = lambda: False
     heartbeat: float = HEARTBEAT
     housekeeping: float = HOUSEKEEPING
 
@@ -242,6 +247,8 @@ class Slave(Service):
                 asked = None
             else:
                 self._master_end = verdict.master_end
+            if verdict.is_too_old:
+                verdict = await self._begin_anew(verdict, main)
             if verdict.difference:
                 self.minimum.forget()
                 self._set(SlaveState.DIVERGED, verdict.difference)
@@ -302,6 +309,15 @@ class Slave(Service):
         if isinstance(error, ServiceNotAvailable):
             return f"our own store takes nothing: {error}"
         return f"{address}: {error}"
+
+    async def _begin_anew(self, verdict: Verdict, main: str) -> Verdict:
+        """Begin where the master's log does, unless our messages are kept; return how the logs compare then."""
+        try:
+            await uncancelled(self._replicated.begin_anew(verdict.master_minimum, self._settings.begin_anew()))
+        except (MessagesKept, OutOfPlace) as kept:
+            way = "haBeginAnew=true lets our log begin anew without them" if isinstance(kept, MessagesKept) else ""
+            return verdict._replace(difference=f"{verdict.difference}, but {kept}; {way}".rstrip("; "))
+        return await compare(self._replicated, self._tail, main)
 
     async def _expect_damage(self, main: str) -> None:
         """Ask the master whether its log is damaged where ours ends: its bytes are taken as they are then."""

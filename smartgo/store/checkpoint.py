@@ -129,6 +129,8 @@ class QueueTable(msgspec.Struct, array_like=True):
     @ivar position: physical offset; the queues hold at least what the log has below it.
     @ivar log_minimum: physical offset of the oldest log file then.
     @ivar deleted: topics that were deleted, each with the log's end then: records below it are of the deleted topic.
+    @ivar begun: physical offset at which a slave's log began anew, see L{smartgo.store.logrestart}; 0: it never did.
+        It counts once the checkpoint's position has reached it: log files below are left over, and none is missing.
     """
 
     position: int
@@ -136,6 +138,7 @@ class QueueTable(msgspec.Struct, array_like=True):
     queues: list[QueueEntry]
     deleted: dict[str, int]
     index: list[IndexEntry] = []
+    begun: int = 0
 
 
 class CheckpointFiles:

@@ -83,6 +83,7 @@ class Checkpointer:
     @ivar doubtful_from: of a slave: physical offset from which on the log is still to be compared with its master's;
         C{None} where nothing is. Checkpoints say so until it was.
     @ivar deleted: topics that were deleted, see L{QueueTable}; the store adds to it.
+    @ivar begun: see L{QueueTable}.
     """
 
     _log = Logger()
@@ -125,6 +126,7 @@ class Checkpointer:
         self._table_done = 0
         self.doubtful_from = begin.doubtful_from
         self.deleted = begin.deleted
+        self.begun = begin.begun
 
     # -- for the store -----------------------------------------------------------------------------------------
 
@@ -169,6 +171,21 @@ class Checkpointer:
         done = self._flusher.failed is None and self._saved >= target and self._table_done >= wanted
         return PutStatus.OK if done else PutStatus.FLUSH_DISK_TIMEOUT
 
+    async def begin_anew(self, offset: int) -> PutStatus:
+        """
+        Write a checkpoint of an empty log that begins at C{offset}, behind the end of the log.
+
+        From then on all log files are left over, also after a crash; the caller takes them out of the log.
+
+        @return: OK, or FLUSH_DISK_TIMEOUT where that failed, and the log is as it was.
+        """
+        await self.idle()
+        before, self.begun = self.begun, offset
+        status = await self.save(table=True)
+        if status is not PutStatus.OK:
+            self.begun = before
+        return status
+
     @property
     def _wants_table(self) -> bool:
         return self._table_done < self._table_asked
@@ -194,7 +211,7 @@ class Checkpointer:
         await self.idle()
         if self._flusher.failed is None:
             dirty = list(self._queues.dirty)
-            end = self._commitlog.whole
+            end = max(self.begun, self._commitlog.whole)
             try:
                 await self._save([], dirty, self._write_last, self._table(end), self._checkpoint(end, True, indexed))
             except _NotOpened as failed:
@@ -214,7 +231,7 @@ class Checkpointer:
         dirty = list(self._queues.dirty)
         asked = self._table_asked
         wants_table = self._wants_table or any(file.fresh for file in dirty) or self._buggify("checkpoint.table")
-        end = min(self._dispatch.end, self._flusher.whole)
+        end = max(self.begun, min(self._dispatch.end, self._flusher.whole))
         logs: list[MappedFile] = []
         if wants_table and end < self._dispatch.end:
             # The table counts all that is in the queues: the log has to be durable as far as that.
@@ -277,7 +294,7 @@ class Checkpointer:
         return CheckpointSlot(
             clean,
             end,
-            max(end, self._flusher.whole) if self.doubtful_from is None else self.doubtful_from,
+            max(end, self._flusher.whole) if self.doubtful_from is None else max(self.begun, self.doubtful_from),
             self._marked_from,
             self._commitlog.files.file_size,
             self._queues.file_size,
@@ -287,7 +304,7 @@ class Checkpointer:
         )
 
     def _table(self, end: int) -> QueueTable:
-        minimum = self._commitlog.minimum
+        minimum = max(self.begun, self._commitlog.minimum)
         self.deleted = {topic: below for topic, below in self.deleted.items() if below > minimum}
         entries = [
             QueueEntry(queue.topic, queue.queue_id, queue.minimum, queue.visible)
@@ -295,7 +312,8 @@ class Checkpointer:
             if queue.files.files
         ]
         deleted = dict(self.deleted)  # the table is written by a thread, and topics are deleted meanwhile
-        return QueueTable(end, minimum, entries, deleted, [] if self._index is None else self._index.entries())
+        index = [] if self._index is None else self._index.entries()
+        return QueueTable(end, minimum, entries, deleted, index, self.begun)
 
     def _sync(self, mappings: list[IMapping], directories: set[str]) -> None:
         """Sync files, and the directories that name new ones; in the lane. @raise OSError: a sync or a write failed."""

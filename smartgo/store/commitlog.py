@@ -270,6 +270,22 @@ class CommitLog:
                 self._mappings.close(file)
         self.end = offset
 
+    def forget_files(self) -> list[str]:
+        """Take all files out of the log, which has to be flushed, for somebody to remove them; return their paths."""
+        if self._file is not None:
+            self._mappings.unpin(self._file)
+        self.flushed(self.end)
+        self._view = memoryview(b"")
+        self._write_to(None)
+        self.torn = 0
+        paths = []
+        while self.files.files:
+            file = self.files.forget_oldest()
+            paths.append(file.path)
+            if not file.pins:  # else its pages are being touched
+                self._mappings.close(file)
+        return paths
+
     def _unpackable(self, error: struct.error | MessageIllegal) -> MessageIllegal:
         """
         Forget the time of the run, and return the error for a message that cannot be packed.

@@ -127,7 +127,7 @@ class OpenStore(StoreReads):
         known = (recovered.verified_from, recovered.damage)
         integrity = LogIntegrity(env, root, log, known, lambda: flusher.flushed, settings.scrub_rate)
         self.cleaner.expiry.listeners.append(lambda _: integrity.verified.release())
-        self._replica = ReplicaWriter(checkpointed, self._checkpointer, self._removal, integrity)
+        self._replica = ReplicaWriter(env, checkpointed, self._checkpointer, self._removal, self.cleaner, integrity)
         self._damage_repair = DamageRepair(log, queues, integrity.damage, env)
         reader = MessageReader(log, queues.by_key, settings, memory, env.threads, env.files, integrity.verified)
         lookup = MessageLookup(log, reader, env.threads, env.files)
@@ -167,7 +167,7 @@ class OpenStore(StoreReads):
         self._reconsider()
         for dispatcher in self._dispatchers:
             dispatcher.stop()
-        self._replica.stop()
+        await self._replica.stop()
         await self.backup.stop()
         await self._flusher.stop()
         await self._space.stop()
@@ -317,6 +317,14 @@ class OpenStore(StoreReads):
         if self._is_open:
             self.end_run()
         return result
+
+    def begin_anew(self, offset: int, wanted: bool = False) -> Deferred[None]:
+        """See L{IReplicatedLog.begin_anew}."""
+        if self._trouble is not None:
+            return fail(ServiceNotAvailable(self._trouble.words))
+        if not self._settings.replica:
+            return fail(ServiceNotAvailable("the store is a master's"))
+        return self._replica.begin_anew(offset, wanted)
 
     def expect_damage(self, offset: int, end: int) -> None:
         """See L{IReplicatedLog.expect_damage}."""

@@ -44,6 +44,16 @@ class IReplicatedLog(Interface):
         @raise smartgo.errors.NoSuchMessage: through the Deferred: not all of them are there.
         """
 
+    def begin_anew(offset: int, wanted: bool = False) -> Deferred[None]:
+        """
+        Remove all of the log, which ends before C{offset}, as retention would, and let it begin there.
+
+        @param wanted: somebody wants it: messages that have not expired go, too.
+        @raise smartgo.errors.OutOfPlace: through the Deferred: it does not end before, or no file begins there.
+        @raise smartgo.errors.MessagesKept: through the Deferred: the messages have not expired (C{fileReservedTime}).
+        @raise smartgo.errors.ServiceNotAvailable: through the Deferred: not now; it can be tried again.
+        """
+
     def find_damage(begin: int, end: int) -> Deferred[list[tuple[int, int]]]:
         """
         Check the range from C{begin} to C{end}, and return the damaged regions that touch it, as (offset, length).

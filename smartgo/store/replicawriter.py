@@ -9,9 +9,12 @@ from collections.abc import Collection, Mapping
 from twisted.internet.defer import Deferred, DeferredLock
 from twisted.logger import Logger
 
+from smartgo.env.interfaces import IEnvironment
 from smartgo.errors import ServiceNotAvailable
 from smartgo.store.checkpointer import Checkpointed, Checkpointer
+from smartgo.store.filecleaner import FileCleaner
 from smartgo.store.integrity import LogIntegrity
+from smartgo.store.logrestart import LogRestart
 from smartgo.store.queues.file import QueueKey
 from smartgo.store.queues.removal import QueueRemoval
 from smartgo.store.recovery.repair import LogRepair
@@ -24,7 +27,13 @@ class ReplicaWriter:
     _log = Logger()
 
     def __init__(
-        self, parts: Checkpointed, checkpointer: Checkpointer, removal: QueueRemoval, integrity: LogIntegrity
+        self,
+        env: IEnvironment,
+        parts: Checkpointed,
+        checkpointer: Checkpointer,
+        removal: QueueRemoval,
+        cleaner: FileCleaner,
+        integrity: LogIntegrity,
     ) -> None:
         self._parts = parts
         self._checkpointer = checkpointer
@@ -32,10 +41,16 @@ class ReplicaWriter:
         self._repairing = DeferredLock()
         self._replica = ReplicaLog(parts.log, parts.queues, integrity, self._begin, self._retreat, self._drop)
         self._repair = LogRepair(parts.log, parts.queues, parts.dispatch, parts.flusher, checkpointer, self._replica)
+        self._restart = LogRestart(env, parts, checkpointer, cleaner, self._begin)
 
-    def stop(self) -> None:
-        """Truncate a record that is not whole: the master sends it again after the next start."""
+    def stop(self) -> Deferred[None]:
+        """
+        Truncate a record that is not whole: the master sends it again after the next start.
+
+        @return: fires when nothing of the log is being removed.
+        """
         self._replica.stop()
+        return self._restart.stop()
 
     @property
     def doubtful_from(self) -> int:
@@ -63,6 +78,16 @@ class ReplicaWriter:
         """See L{IReplicatedLog.repair<smartgo.store.replicatedlog.IReplicatedLog.repair>}; one at a time."""
         repaired: Deferred[None] = self._repairing.run(lambda: Deferred.fromCoroutine(self._repair_log(records)))
         return repaired
+
+    def begin_anew(self, offset: int, wanted: bool) -> Deferred[None]:
+        """See L{IReplicatedLog.begin_anew<smartgo.store.replicatedlog.IReplicatedLog.begin_anew>}; one at a time."""
+        begun: Deferred[None] = self._repairing.run(lambda: Deferred.fromCoroutine(self._begin_anew(offset, wanted)))
+        return begun
+
+    async def _begin_anew(self, offset: int, wanted: bool) -> None:
+        self._replica.stop()
+        await self._restart.restart(offset, wanted)
+        self.believe()
 
     async def _repair_log(self, records: Mapping[int, bytes]) -> None:
         if self._checkpointer.doubtful_from is not None:  # else it was repaired meanwhile

@@ -216,10 +216,9 @@ def _of_age(file: LogFile, moment: RetentionMoment, rules: RetentionRules) -> _D
     kept = f"it was last changed {age / _HOUR:.1f} h ago, and files are kept for {rules.reserved / _HOUR:g} h"
     if age < rules.reserved:
         return kept
-    if not moment.clocks_compared:
-        return "its age is not believed yet: the broker has just begun to compare its clocks, which takes some seconds"
-    if not moment.clocks_agree:
-        return "the clock was set lately, so that its age is not believed yet"
+    doubt = doubt_of_age(moment.clocks_compared, moment.clocks_agree)
+    if doubt is not None:
+        return doubt
     if moment.master_minimum is not None and file.base + file.size > moment.master_minimum:
         return "this is a slave, and its master is not known to have removed the same file"
     if not moment.asked and moment.hour not in rules.hours and moment.disk.used <= rules.used_ratio:
@@ -228,6 +227,13 @@ def _of_age(file: LogFile, moment: RetentionMoment, rules: RetentionRules) -> _D
             f"{kept}, but expired files go at the hours {hours} (deleteWhen) or above {rules.used_ratio:.0%} disk use"
         )
     return RemovalReason.EXPIRED, f"{kept} (fileReservedTime)"
+
+
+def doubt_of_age(compared: bool, agree: bool) -> str | None:
+    """Return why an age is not believed yet, C{None} where it is; the arguments are those of L{AgreeingClocks}."""
+    if not compared:
+        return "its age is not believed yet: the broker has just begun to compare its clocks, which takes some seconds"
+    return None if agree else "the clock was set lately, so that its age is not believed yet"
 
 
 class AgreeingClocks:

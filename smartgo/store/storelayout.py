@@ -17,7 +17,7 @@ from typing import Final
 from smartgo.env.interfaces import IFiles
 from smartgo.errors import ForeignFile, StoreError
 from smartgo.schema.topics import QUEUE_LIMIT, is_topic
-from smartgo.store.checkpoint import CheckpointSlot
+from smartgo.store.checkpoint import CheckpointSlot, QueueTable
 from smartgo.store.filequeue import FileQueue, file_name, is_file_name
 from smartgo.store.queues.file import QueueKey, round_up
 from smartgo.store.settings import LOG_FILE_SIZE, QUEUE_FILE_SIZE, StoreSettings
@@ -40,6 +40,8 @@ class StoreLayout:
     The files of one store.
 
     @ivar log_files: the CommitLog's files, all of one length and without a gap.
+    @ivar begun: physical offset below which no log file counts, see L{QueueTable<smartgo.store.checkpoint.QueueTable>}.
+    @ivar left_over: paths of the log files below it.
     @ivar aside: paths of files at the log's tail that are not whole; nothing in them was flushed.
     @ivar queue_file_size: length of a queue file.
     @ivar queues: the offsets at which the files of each queue begin.
@@ -48,25 +50,33 @@ class StoreLayout:
     """
 
     def __init__(
-        self, files: IFiles, root: str, settings: StoreSettings, own: CheckpointSlot | None, clean: bool, durable: int
+        self,
+        files: IFiles,
+        root: str,
+        settings: StoreSettings,
+        own: CheckpointSlot | None,
+        table: QueueTable | None,
+        clean: bool,
     ) -> None:
         """
         @param own: our last checkpoint, if there is one.
+        @param table: the table of queues, if it is whole.
         @param clean: the store was closed cleanly.
-        @param durable: physical offset below which the log was flushed.
         @raise ForeignFile: a file that does not belong there.
         @raise StoreError: a log file is missing.
         """
         self._files = files
         self.log_directory = settings.commitlog_directory or posixpath.join(root, "commitlog")
         self.queue_directory = posixpath.join(root, "consumequeue")
+        self.begun = 0 if own is None or table is None or own.position < table.begun else table.begun
+        self.left_over: list[str] = []
         self.aside: list[str] = []
         self.queues: dict[QueueKey, list[int]] = {}
         self.broken: dict[QueueKey, list[str]] = {}
         self.impossible: list[str] = []
         left_spares(files, spare_directory(files, root, self.log_directory))
         left_queues(files, root)
-        self._read_log(settings, own, clean, durable)
+        self._read_log(settings, own, clean)
         self._read_queues(settings, own)
 
     @property
@@ -74,9 +84,15 @@ class StoreLayout:
         """Tell whether there is no log file."""
         return not self.log_files.files
 
+    @property
+    def minimum(self) -> int:
+        """Physical offset at which the log begins."""
+        return max(self.begun, self.log_files.begin)
+
     # -- the log -----------------------------------------------------------------------------------------------
 
-    def _read_log(self, settings: StoreSettings, own: CheckpointSlot | None, clean: bool, durable: int) -> None:
+    def _read_log(self, settings: StoreSettings, own: CheckpointSlot | None, clean: bool) -> None:
+        durable = 0 if own is None else max(own.position, own.flushed)
         sizes: dict[int, int] = {}
         for name in self._files.list(self.log_directory):
             path = posixpath.join(self.log_directory, name)
@@ -84,7 +100,10 @@ class StoreLayout:
                 continue
             if not is_file_name(name) or self._files.is_directory(path):
                 raise ForeignFile(f"{path} is not a CommitLog file; remove it, or give the store another directory")
-            sizes[int(name)] = self._files.size(path)
+            if int(name) < self.begun:
+                self.left_over.append(path)
+            else:
+                sizes[int(name)] = self._files.size(path)
         known = settings.log_file_size or (own.log_file_size if own is not None else None)
         file_size = known or _usual(list(sizes.values())) or LOG_FILE_SIZE
         bases = sorted(sizes)
@@ -102,7 +121,7 @@ class StoreLayout:
             if number and base != bases[number - 1] + file_size:
                 raise StoreError(f"{self._log_path(bases[number - 1] + file_size)} is missing, and files follow it")
         self.log_files = FileQueue(self._files, self.log_directory, file_size, bases)
-        if durable > self.log_files.end:
+        if durable > max(self.begun, self.log_files.end):
             missing = max(self.log_files.end, durable - 1 - (durable - 1) % file_size)
             raise StoreError(f"{self._log_path(missing)} is missing: the CommitLog went on up to {durable}")
 

@@ -9,7 +9,7 @@ from twisted.internet.defer import Deferred, fail, succeed
 from twisted.internet.task import Clock
 from zope.interface import implementer
 
-from smartgo.errors import NoSuchMessage, NotConnected, OutOfPlace
+from smartgo.errors import MessagesKept, NoSuchMessage, NotConnected, OutOfPlace
 from smartgo.ha.interfaces import IMasterTail, Tail
 from smartgo.net.ratelimitedlog import RateLimitedLog
 from smartgo.store.replicatedlog import IReplicatedLog
@@ -27,6 +27,7 @@ class FakeLog:
     @ivar flushed: moved by L{flush} alone.
     @ivar doubt: physical offset from which on it is in doubt; C{None} for nothing.
     @ivar repaired: what was put in place of torn records.
+    @ivar kept: why it does not begin anew unless that is wanted; empty: it does.
     @ivar appended: (offset, size) of each raw append.
     @ivar refusal: raised by the next raw append.
     @ivar damaged: offset and length of each damaged region; C{expected}: begin and end of those of its master.
@@ -41,6 +42,7 @@ class FakeLog:
         self.flushed = begin + len(data)
         self.doubt: int | None = None
         self.repaired: dict[int, bytes] = {}
+        self.kept = ""
         self.appended: list[tuple[int, int]] = []
         self.refusal: Exception | None = None
         self.damaged: list[tuple[int, int]] = []
@@ -116,6 +118,14 @@ class FakeLog:
         if not self.begin <= begin <= end <= self.end:
             return fail(NoSuchMessage(f"{begin} to {end}"))
         return succeed(zlib.crc32(self.data[begin - self.begin : end - self.begin]))
+
+    def begin_anew(self, offset: int, wanted: bool = False) -> Deferred[None]:
+        """At once, or C{kept}."""
+        if self.kept and not wanted:
+            return fail(MessagesKept(self.kept))
+        self.data.clear()
+        self.begin = self.flushed = offset
+        return succeed(None)
 
     def expect_damage(self, offset: int, end: int) -> None:
         """Remember it."""

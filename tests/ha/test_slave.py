@@ -358,11 +358,31 @@ class ComparingTests(SlaveCase):
         self.assert_diverged(self.make_slave(), "our log goes to 1018, the master's only to 1000")
 
     def test_too_old(self) -> None:
-        """A slave that ends before the master's log begins stops: there is no way on."""
+        """A slave that ends before the master's log begins stops while its messages are kept."""
         self.here.data[:] = self.there.data[:399]
+        self.here.kept = "they are young"
         self.there.forget(400)
         self.make_master()
-        self.assert_diverged(self.make_slave(), "our log ends at 399", "nothing before 400")
+        slave = self.make_slave()
+        self.assert_diverged(slave, "our log ends at 399", "nothing before 400", "they are young", "haBeginAnew=true")
+        self.here.kept = ""
+        self.env.clock.advance(60)
+        self.env.network.pump()
+        self.assertEqual(slave.state, SlaveState.FOLLOWING)
+
+    def test_begins_anew(self) -> None:
+        """A slave whose messages expired, or may go, begins where the master's log does."""
+        for kept, wanted in (("", False), ("they are young", True)):
+            self.setUp()
+            self.here.data[:] = noise(399, seed=7)  # nobody can compare it
+            self.here.kept = kept
+            self.there.forget(400)
+            self.make_master()
+            slave = self.make_slave(begin_anew=lambda wanted=wanted: wanted)
+            self.assertEqual(slave.state, SlaveState.FOLLOWING)
+            self.assertEqual(self.here.log_bounds(), self.there.log_bounds())
+            self.assertEqual(self.here.data, self.there.data)
+            self.tearDown()
 
     def test_oldest_removed(self) -> None:
         """Where the master has removed its oldest file, what both have is compared."""

@@ -19,6 +19,7 @@ from smartgo.broker.cluster.replicarepair import ReplicaRepair
 from smartgo.broker.cluster.replicationstate import Replicated
 from smartgo.broker.cluster.tablereplicator import CopiedTables, TableReplicator
 from smartgo.broker.processors.logend import RemoteTail, TailProcessor
+from smartgo.broker.settings.current import CurrentSettings
 from smartgo.config.loading import Configuration
 from smartgo.config.settings import HaConfig
 from smartgo.env.interfaces import IEnvironment
@@ -143,7 +144,7 @@ class SlaveReplication:
     def __init__(
         self,
         env: IEnvironment,
-        configuration: Configuration,
+        current: CurrentSettings,
         store: OpenStore,
         client: RemotingClient,
         tables: CopiedTables,
@@ -151,12 +152,13 @@ class SlaveReplication:
         tls: ClientTLS | None,
     ) -> None:
         """
+        @param current: the settings in force; all but C{haBeginAnew} are read now.
         @param client: asks other brokers; its sweeper is the process's.
         @param tables: those of this broker that are copies of the master's.
         @param address: C{host:port} of our main port: whoever that is said to be is not our master.
         @param tls: how masters are spoken to, where that is by TLS.
         """
-        ha = configuration.ha
+        ha = current.ha
         key = credentials(ha)
         self._clock = env.clock
         self.master_wanted: ObserverList[[]] = ObserverList("the search for a master")
@@ -170,7 +172,12 @@ class SlaveReplication:
             store,
             RemoteTail(client.ask, key, int(address.rpartition(":")[2]) or None),
             client.sweeper,
-            SlaveSettings(ha.ha_ack_mode == "flush", ha.ha_send_heartbeat_interval, ha.ha_housekeeping_interval),
+            SlaveSettings(
+                ha.ha_ack_mode == "flush",
+                lambda: current.ha.ha_begin_anew,
+                ha.ha_send_heartbeat_interval,
+                ha.ha_housekeeping_interval,
+            ),
             tls,
         )
         self._slave.when_changed(self._changed)

@@ -9,6 +9,7 @@ from smartgo.config.settings import BrokerConfig, HaConfig, LimitsConfig, StoreC
 
 READ_EACH_TIME: Final = (
     "autoCreateSubscriptionGroup",
+    "haBeginAnew",
     "longPollingEnable",
     "longPollingMaxTimeMills",
     "maxHeldPulls",

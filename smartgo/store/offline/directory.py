@@ -98,7 +98,7 @@ class OfflineStore:
         self.problem = ""
         self.aside: list[str] = []
         try:
-            layout = StoreLayout(files, root, settings, self.own, self.clean, self.flushed)
+            layout = StoreLayout(files, root, settings, self.own, self.table, self.clean)
         except StoreError as error:
             self.problem = str(error)
             self._read_leniently()

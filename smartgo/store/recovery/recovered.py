@@ -21,6 +21,7 @@ class RecoveredCheckpoint(NamedTuple):
     @ivar deleted: see L{QueueTable<smartgo.store.checkpoint.QueueTable>}.
     @ivar table_saved: the table of queues holds that.
     @ivar doubtful_from: of a slave, see L{IReplicatedLog<smartgo.store.replicatedlog.IReplicatedLog>}; else C{None}.
+    @ivar begun: see L{QueueTable<smartgo.store.checkpoint.QueueTable>}.
     """
 
     position: int
@@ -29,6 +30,7 @@ class RecoveredCheckpoint(NamedTuple):
     deleted: dict[str, int]
     table_saved: bool
     doubtful_from: int | None
+    begun: int = 0
 
 
 class RecoveredStore(NamedTuple):

@@ -101,7 +101,7 @@ class Recovery:
             table.queues = [entry for entry in table.queues if entry.queue_id < QUEUE_LIMIT]
         deleted = {} if own is None else DeletionMarks(self._files, self._root).known(table)
         durable = 0 if own is None else max(own.position, own.flushed)
-        layout = self._layout = StoreLayout(self._files, self._root, settings, own, clean, durable)
+        layout = self._layout = StoreLayout(self._files, self._root, settings, own, table, clean)
         for path in layout.impossible:
             self._log.warn("{path} belongs to a queue that no topic has; it is neither read nor changed", path=path)
         index_files = index_names(self._files, self._index_directory) if settings.index else []
@@ -114,7 +114,7 @@ class Recovery:
             self._files, layout, queues, table, deleted, self._change, not settings.replica
         )
         self._log_files = layout.log_files
-        self._minimum = layout.log_files.begin
+        self._minimum = layout.minimum
         self._dispatched = rebuild.newest() if own is None else own.position
         begin = self._begin = self._verified_from = self._find_begin()
         marked_from = self._marks()
@@ -321,6 +321,8 @@ class Recovery:
         for directory in (self._layout.log_directory, self._layout.queue_directory):
             files.make_directories(directory)
         self._change()
+        for path in self._layout.left_over:
+            files.remove(path)
         self._save_damage()
         self._sync_log(tail)
         for file in queues.dirty:
@@ -336,20 +338,17 @@ class Recovery:
         log_ms = tail.stored_ms or before.log_ms
         written = Timestamps(log_ms, tail.stored_ms or before.queue_ms, before.index_ms)
         entries = [QueueEntry(one.topic, one.queue_id, one.minimum, one.visible) for one in queues]
-        index = [] if self._index is None else self._index.files
-        index_entries = [IndexEntry(file.name, file.header.end_offset) for file in index]
+        index = [IndexEntry(file.name, file.header.end_offset) for file in (self._index.files if self._index else ())]
         checkpoints.open()
-        position = end
-        table_saved = True
+        position, table_saved = end, True
         try:
-            checkpoints.save_table(QueueTable(end, self._minimum, entries, kept, index_entries))
+            checkpoints.save_table(QueueTable(end, self._minimum, entries, kept, index, self._layout.begun))
         except OSError as error:
             if self._own is None or kept != deleted:
                 raise
             # With the table of before we may not claim more than before. Reading is possible on a full disk.
             self._log.warn("the table of queues could not be written: {error}", error=str(error))
-            position = self._begin
-            table_saved = False
+            position, table_saved = self._begin, False
         log_size, queue_size = self._log_files.file_size, queues.file_size
         doubtful_from = self._doubtful_from(tail)
         checkpoints.save(
@@ -364,6 +363,7 @@ class Recovery:
             kept,
             table_saved,
             doubtful_from if doubtful_from < end else None,
+            self._layout.begun,
         )
         return RecoveredStore(
             self._log_files,

@@ -14,6 +14,7 @@ from smartgo.broker.cluster.registrystate import Registered
 from smartgo.broker.cluster.replication import THIS_MACHINE, SlaveReplication, allowed
 from smartgo.broker.cluster.replicationstate import Replicated
 from smartgo.broker.openbroker import OpenBroker
+from smartgo.broker.settings.changes import Who
 from smartgo.config.settings import HaConfig
 from smartgo.ha.interfaces import SlaveState
 from smartgo.ha.stream import Stream
@@ -144,6 +145,65 @@ class PairCase(SynchronousTestCase):
         answer = pair.ask(pull_command(topic, 0, offset), SLAVE)
         self.assertIn(answer.code, (0, 19, 20), answer.remark)
         return records(answer.body)
+
+
+class LongAwayTests(PairCase):
+    """A slave that was away until its master had removed what it needed."""
+
+    def setUp(self) -> None:
+        sizes = {"mappedFileSizeCommitLog": "64KiB", "mappedFileSizeConsumeQueue": "200", "cleanResourceInterval": "1s"}
+        self.pair = pair = self.start({**sizes, "maxLogTotalSize": "1GiB"}, maxLogTotalSize="128KiB", **sizes)
+        self.fill(40)
+        pair.pump(3.0)
+        pair.stop_slave()
+        self.fill(200)
+        pair.pump(70.0)
+        pair.start_slave()
+        pair.pump(3.0)
+
+    def fill(self, count: int) -> None:
+        """Send messages of 2 KiB."""
+        for number in range(count):
+            self.pair.send("T", b"%4d" % number * 512)
+
+    def test_kept(self) -> None:
+        """It stays away while it has messages that have not expired, and says so; until somebody lets them go."""
+        pair = self.pair
+        now = pair.followed.replication.now()
+        self.assertEqual(now.state, SlaveState.DIVERGED)
+        self.assertIn("(fileReservedTime); haBeginAnew=true lets our log begin anew without them", now.reason)
+        self.assertEqual(len(self.pulled(pair, "T", 30)), 10)
+        pair.followed.settings.change([("haBeginAnew", "true")], Who("test"))
+        pair.pump(62.0)
+        self.assert_follows()
+
+    def test_expired(self) -> None:
+        """It begins anew once all its messages have expired."""
+        pair = self.pair
+        pair.stop_slave()
+        pair.settings["fileReservedTime"] = "1"
+        pair.start_slave()
+        pair.pump(5.0)
+        self.assertEqual(pair.followed.replication.now().state, SlaveState.DIVERGED)
+        for _ in range(7):
+            pair.pump(600.0)
+        self.assert_follows()
+
+    def assert_follows(self) -> None:
+        """The slave has all that its master has, over a restart, too."""
+        pair = self.pair
+        for _ in range(2):
+            self.assertEqual(pair.followed.replication.now().state, SlaveState.FOLLOWING)
+            self.assertEqual(pair.followed.store.log_bounds(), pair.broker.store.log_bounds())
+            self.assertEqual(*pair.logs())
+            first, end = pair.broker.store.bounds("T", 0)
+            self.assertEqual(pair.followed.store.bounds("T", 0), (first, end))
+            self.assertTrue(self.pulled(pair, "T", first))
+            pair.send("T", b"more")
+            pair.pump(3.0)
+            pair.stop_slave()
+            pair.start_slave()
+            pair.pump(3.0)
 
 
 class FollowingTests(PairCase):
