@@ -10,6 +10,7 @@ from twisted.python.failure import Failure
 from smartgo.errors import CallFailed
 from smartgo.ha.interfaces import IMasterTail
 from smartgo.schema.hatransfer import TAIL_LIMIT
+from smartgo.store.checkpoint import UNMARKED
 from smartgo.store.replicatedlog import IReplicatedLog
 
 T = TypeVar("T")
@@ -28,6 +29,8 @@ class Verdict(NamedTuple):
     """Where the master's log begins; 0 for unknown, too."""
     is_too_old: bool = False
     """Our log ends before the master's begins."""
+    marked_from: int = UNMARKED
+    """Physical offset from which on the master marks the records of batches."""
 
 
 async def compare(log: IReplicatedLog, tail: IMasterTail, master: str) -> Verdict:
@@ -49,6 +52,7 @@ async def compare(log: IReplicatedLog, tail: IMasterTail, master: str) -> Verdic
         answer = await tail.ask(master, begin, sure, follow=True, check=True)
         if answer is None:
             return Verdict("", None)
+        marked = UNMARKED if answer.marked_from is None else answer.marked_from
         difference = ""
         is_too_old = 0 < end < answer.minimum
         if end > answer.end:
@@ -64,7 +68,7 @@ async def compare(log: IReplicatedLog, tail: IMasterTail, master: str) -> Verdic
             same = answer.crc == await uncancelled(log.crc(begin, sure))
             if not same and not await _same_but_for_damage(log, tail, master, (begin, sure), answer.damaged):
                 difference = f"our log and the master's differ between {begin} and {sure}"
-        return Verdict(difference, answer.end, answer.ticket, answer.minimum, is_too_old)
+        return Verdict(difference, answer.end, answer.ticket, answer.minimum, is_too_old, marked)
 
 
 async def _same_but_for_damage(

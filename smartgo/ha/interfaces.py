@@ -38,6 +38,8 @@ class Tail(NamedTuple):
     """The bytes of the range, where they were asked for and are there."""
     damaged: tuple[tuple[int, int], ...] = ()
     """Physical offset and length of each damaged region of the range, where it was checked."""
+    marked_from: int | None = None
+    """Physical offset from which on it marks the records of batches (D12); C{None}: it does not say."""
 
 
 class IMasterTail(Interface):

@@ -253,6 +253,7 @@ class Slave(Service):
                 self.minimum.forget()
                 self._set(SlaveState.DIVERGED, verdict.difference)
                 return verdict.difference
+        await uncancelled(log.learn_marks(verdict.marked_from))
         self._tells_nothing = verdict.master_end is None
         if verdict.master_end is not None:
             self.minimum.tell(verdict.master_minimum, verdict.master_end)

@@ -18,7 +18,7 @@ Layout of a slot, big-endian, 124 bytes, at 0 and 2048 of a file of 4096 bytes::
     24   position       int64    physical offset; below it all is in the queues, and both are durable
     32   flushed        int64    physical offset; below it the log is durable. Less than C{position} in a slave's store
                                  that crashed: what lies between is to be compared with its master's log still
-    40   marked_from    int64    physical offset; from there on batches carry our mark
+    40   marked_from    int64    physical offset; from there on batches carry our mark; C{UNMARKED} in a slave's store
     48   log_file_size  int64    bytes
     56   queue_file_size  int64  bytes
     64   written        3 int64  RocketMQ's timestamps as they are written after this slot
@@ -39,6 +39,9 @@ from construct import Bytes, Int32sb, Int64sb, Struct
 from smartgo.env.interfaces import IFiles, IMapping
 from smartgo.schema import checkpoint as peer
 from smartgo.schema.fixed import fixed
+
+UNMARKED: Final = 1 << 62
+"""Physical offset behind every log: no batch is known to carry our mark."""
 
 _MAGIC: Final = b"SMARTGO1"
 _TABLE_MAGIC: Final = b"SMARTGOQ"
@@ -131,6 +134,7 @@ class QueueTable(msgspec.Struct, array_like=True):
     @ivar deleted: topics that were deleted, each with the log's end then: records below it are of the deleted topic.
     @ivar begun: physical offset at which a slave's log began anew, see L{smartgo.store.logrestart}; 0: it never did.
         It counts once the checkpoint's position has reached it: log files below are left over, and none is missing.
+    @ivar told: of a slave: physical offset from which on batches carry our mark, as its master said.
     """
 
     position: int
@@ -139,6 +143,7 @@ class QueueTable(msgspec.Struct, array_like=True):
     deleted: dict[str, int]
     index: list[IndexEntry] = []
     begun: int = 0
+    told: int = UNMARKED
 
 
 class CheckpointFiles:

@@ -19,7 +19,7 @@ from twisted.python.failure import Failure
 
 from smartgo.env.interfaces import IEnvironment, IMapping
 from smartgo.observer import Waiters
-from smartgo.store.checkpoint import CheckpointFiles, CheckpointSlot, QueueEntry, QueueTable, Timestamps
+from smartgo.store.checkpoint import UNMARKED, CheckpointFiles, CheckpointSlot, QueueEntry, QueueTable, Timestamps
 from smartgo.store.commitlog import CommitLog
 from smartgo.store.dispatch import QueueDispatch
 from smartgo.store.flush import Flusher
@@ -84,6 +84,7 @@ class Checkpointer:
         C{None} where nothing is. Checkpoints say so until it was.
     @ivar deleted: topics that were deleted, see L{QueueTable}; the store adds to it.
     @ivar begun: see L{QueueTable}.
+    @ivar marked_from: physical offset from which on batches carry our mark; on a slave as its master told.
     """
 
     _log = Logger()
@@ -114,7 +115,7 @@ class Checkpointer:
         self._index = told.index
         self._settings = settings
         self._saved = begin.position  # position of the last checkpoint
-        self._marked_from = begin.marked_from
+        self.marked_from = begin.marked_from
         self._index_ms = begin.index_ms  # RocketMQ's timestamp of the index, kept as it is where the store keeps none
         self._next = 0.0  # not before that time
         self._timer: IDelayedCall | None = None
@@ -295,7 +296,7 @@ class Checkpointer:
             clean,
             end,
             max(end, self._flusher.whole) if self.doubtful_from is None else max(self.begun, self.doubtful_from),
-            self._marked_from,
+            UNMARKED if self._settings.replica else self.marked_from,
             self._commitlog.files.file_size,
             self._queues.file_size,
             written,
@@ -313,7 +314,8 @@ class Checkpointer:
         ]
         deleted = dict(self.deleted)  # the table is written by a thread, and topics are deleted meanwhile
         index = [] if self._index is None else self._index.entries()
-        return QueueTable(end, minimum, entries, deleted, index, self.begun)
+        told = self.marked_from if self._settings.replica else UNMARKED
+        return QueueTable(end, minimum, entries, deleted, index, self.begun, told)
 
     def _sync(self, mappings: list[IMapping], directories: set[str]) -> None:
         """Sync files, and the directories that name new ones; in the lane. @raise OSError: a sync or a write failed."""

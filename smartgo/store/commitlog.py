@@ -11,7 +11,8 @@ Batches, all or none (reliability D12): RocketMQ's format has no mark for "these
 made from a byte that every reader skips. The properties of each record of a batch but the last end with the separator
 0x02, as those of every message did in older clients and brokers; those of the last record, and of single messages,
 never do. A log that ends after a record with that mark ends inside a batch: L{smartgo.store.recovery.recovery} cuts all
-of it.
+of it. A slave is told from where on its master does so, and counts a batch when all of it is there
+(L{smartgo.store.replicalog}).
 
 Torn records: nothing in the format covers a record's properties, and its checksum covers the body alone. But what was
 never written is zero in these files, so properties that hold a NUL are torn ones; none are taken that hold one.

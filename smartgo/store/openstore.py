@@ -318,6 +318,15 @@ class OpenStore(StoreReads):
             self.end_run()
         return result
 
+    @property
+    def marked_from(self) -> int:
+        """See L{IReplicatedLog.marked_from}."""
+        return self._checkpointer.marked_from
+
+    def learn_marks(self, marked_from: int) -> Deferred[None]:
+        """See L{IReplicatedLog.learn_marks}."""
+        return Deferred.fromCoroutine(self._replica.learn_marks(marked_from))
+
     def begin_anew(self, offset: int, wanted: bool = False) -> Deferred[None]:
         """See L{IReplicatedLog.begin_anew}."""
         if self._trouble is not None:

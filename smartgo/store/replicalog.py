@@ -2,9 +2,12 @@
 A slave's log: bytes as the master sends them, cut anywhere, become records and units.
 
 The bytes are copied into the log at once. A record is checked by the rules of recovery (reliability S7) when its last
-byte is there, and only then it counts: the log's end may lie inside a record, C{CommitLog.whole} does not. What turns
-out to be no record is taken back, and zeroed; unless the master's log is known to be damaged there: then its bytes are
-kept as they are, and are a damaged region here, too (docs/spec/reliability#S8).
+byte is there, and only then it counts: the log's end may lie inside a record, C{CommitLog.whole} does not. Nor does it
+lie inside a batch, where the master told from where on it marks batches (docs/spec/reliability#D12): the records of a
+batch count together, so that no half batch is in a queue, nor in the log of a slave that takes its master's place.
+
+What turns out to be no record is taken back, and zeroed; unless the master's log is known to be damaged there: then its
+bytes are kept as they are, and are a damaged region here, too (docs/spec/reliability#S8).
 
 Queue offsets are the master's: a unit goes to the place that its record names. So a queue without a message may begin
 in the middle, as in RocketMQ (C{ConsumeQueue.fillPreBlank}), where the log does. One that begins again at 0 tells that
@@ -39,6 +42,7 @@ from smartgo.store.commitlog import CommitLog
 from smartgo.store.integrity import LogIntegrity
 from smartgo.store.queues.file import ConsumeQueue, ConsumeQueues, QueueKey
 from smartgo.store.queues.unitruns import HIGHEST, LONGEST_GAP
+from smartgo.store.recordbatch import CONTINUES
 
 _start = start_struct.unpack_from
 _pack = unit_struct.pack
@@ -67,12 +71,14 @@ class ReplicaLog:
         begin: Callable[[int], None],
         retreat: Callable[[int], None],
         drop: Callable[[str, int, Collection[QueueKey]], None],
+        marked_from: Callable[[], int],
     ) -> None:
         """
         @param integrity: knows, and is told, what is damaged.
         @param begin: lets an empty log begin at a physical offset.
         @param retreat: takes back what lies behind a physical offset.
         @param drop: forgets a topic whose records below a physical offset were deleted, but for some queues.
+        @param marked_from: returns the physical offset from which on the records of batches are marked.
         """
         self._commitlog = log
         self._queues = queues
@@ -81,6 +87,8 @@ class ReplicaLog:
         self._begin = begin
         self._retreat = retreat
         self._drop = drop
+        self._marked_from = marked_from
+        self._held: list[StoredMessage] = []  # records of a batch whose rest is to come, without their bodies
         self._tags = TagCodes()
         self._odd: dict[QueueKey, OutOfStepRecord] = {}
         self._warned: set[QueueKey] = set()
@@ -114,10 +122,16 @@ class ReplicaLog:
 
     def stop(self) -> None:
         """Truncate a record that is not whole: the master sends it again after the next start."""
+        self._held.clear()
         if self._commitlog.torn:
             self._retreat(self._commitlog.whole)
 
     # -- records -----------------------------------------------------------------------------------------------
+
+    def retake(self) -> None:
+        """Check the records behind C{CommitLog.whole}, which was set back, and stage their units."""
+        self._held.clear()
+        self.take()
 
     def take(self) -> None:
         """Check the records that are whole now, and stage their units."""
@@ -128,12 +142,12 @@ class ReplicaLog:
         """Take records up to damage that is known, and that; return whether there was any."""
         log = self._commitlog
         passed = False
-        whole = log.whole
+        held = self._held
+        marked_from = self._marked_from()
+        whole = log.whole if not held else held[-1].physical_offset + held[-1].size
         view, base, end = log.window(whole)
         file_end = base + len(view)
         last = file_end - BLANK_SIZE  # no record ends behind that
-        by_key = self._queues.by_key
-        odd = self._odd
         try:
             while end - whole >= BLANK_SIZE:
                 at = whole - base
@@ -143,6 +157,7 @@ class ReplicaLog:
                         raise BadRecord(f"magic {magic & 0xFFFFFFFF:08x} at {whole} is not a record's")
                     if size != file_end - whole:
                         raise BadRecord(f"blank of {size} B at {whole}, where {file_end - whole} B are left")
+                    self._enter_held()
                     if end == file_end:
                         whole = end
                     break
@@ -151,40 +166,72 @@ class ReplicaLog:
                 if size > end - whole:
                     break
                 message = check(view, at, whole)
-                stored_ms = message.stored_ms
-                if message.queue_id >= QUEUE_LIMIT:
-                    self._log_impossible(message)
-                elif not message.sys_flag & PREPARED:
-                    key = (message.topic, message.queue_id)
-                    queue = by_key.get(key)
-                    if queue is None:
-                        queue = self._queues.create(*key)
-                        odd.pop(key, None)  # one that was deleted had it
-                    number = message.queue_offset
-                    if number != queue.next_offset or (odd and key in odd):
-                        self._out_of_step(queue, message)
-                    else:
-                        queue.claim(1)
-                        if not number:
-                            self._begun[key] = whole
-                        code = self._tags.of_stored(message.properties)
-                        queue.stage(number, _pack(whole, size, code), (code,), stored_ms)
+                if whole >= marked_from and message.properties.endswith(CONTINUES):
+                    held.append(message._replace(body=b""))
+                else:
+                    if held:
+                        self._enter_held()
+                    self._enter(message)
                 whole += size
-                log.stored_ms = stored_ms
         except BadRecord:
             after = self._damage_end(whole, file_end)
             if after <= whole:
-                self._retreat(whole)
+                self._retreat_from(whole)
                 raise
             if after <= end:
+                self._enter_or_retreat(whole)
                 self._integrity.adopt(whole, after)
                 whole = after
                 passed = True
         except ServiceNotAvailable:
-            self._retreat(whole)
+            self._retreat_from(whole)
             raise
-        log.torn = log.end - whole
+        log.torn = log.end - (held[0].physical_offset if held else whole)
         return passed
+
+    def _enter(self, message: StoredMessage) -> None:
+        """Stage the unit of a record that counts. @raise ServiceNotAvailable: there is no room for it."""
+        if message.queue_id >= QUEUE_LIMIT:
+            self._log_impossible(message)
+        elif not message.sys_flag & PREPARED:
+            key = (message.topic, message.queue_id)
+            queue = self._queues.by_key.get(key)
+            odd = self._odd
+            if queue is None:
+                queue = self._queues.create(*key)
+                odd.pop(key, None)  # one that was deleted had it
+            number = message.queue_offset
+            if number != queue.next_offset or (odd and key in odd):
+                self._out_of_step(queue, message)
+            else:
+                queue.claim(1)
+                physical = message.physical_offset
+                if not number:
+                    self._begun[key] = physical
+                code = self._tags.of_stored(message.properties)
+                queue.stage(number, _pack(physical, message.size, code), (code,), message.stored_ms)
+        self._commitlog.stored_ms = message.stored_ms
+
+    def _enter_held(self) -> None:
+        """Stage the units of the records that were held. @raise ServiceNotAvailable: there is no room for the first."""
+        held = self._held
+        while held:
+            self._enter(held[0])
+            del held[0]
+
+    def _enter_or_retreat(self, offset: int) -> None:
+        """Stage the units of the records that were held; take back what there is no room for, up to C{offset}."""
+        try:
+            self._enter_held()
+        except ServiceNotAvailable:
+            self._retreat_from(offset)
+            raise
+
+    def _retreat_from(self, offset: int) -> None:
+        """Take back what lies behind a physical offset, and the part of a batch before it that does not count yet."""
+        held = self._held
+        self._retreat(held[0].physical_offset if held else offset)
+        held.clear()
 
     def _damage_end(self, offset: int, file_end: int) -> int:
         """Return where the damage ends that is known to begin at an offset, or to lie there; C{offset} for none."""

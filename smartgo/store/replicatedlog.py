@@ -19,6 +19,11 @@ class IReplicatedLog(Interface):
         " nothing is."
     )
 
+    marked_from = Attribute(
+        "Physical offset from which on the records of batches are marked (reliability D12);"
+        " L{UNMARKED<smartgo.store.checkpoint.UNMARKED>}: none is known to be."
+    )
+
     def log_bounds() -> tuple[int, int]:
         """[first, next) physical offsets of the log. The next one of a slave may lie inside a record."""
 
@@ -52,6 +57,14 @@ class IReplicatedLog(Interface):
         @raise smartgo.errors.OutOfPlace: through the Deferred: it does not end before, or no file begins there.
         @raise smartgo.errors.MessagesKept: through the Deferred: the messages have not expired (C{fileReservedTime}).
         @raise smartgo.errors.ServiceNotAvailable: through the Deferred: not now; it can be tried again.
+        """
+
+    def learn_marks(marked_from: int) -> Deferred[None]:
+        """
+        Take note, durably, from where on the master marks the records of batches: before anything of it is appended.
+
+        @param marked_from: L{UNMARKED<smartgo.store.checkpoint.UNMARKED>} where that is not known.
+        @raise smartgo.errors.ServiceNotAvailable: through the Deferred: it could not be written down.
         """
 
     def find_damage(begin: int, end: int) -> Deferred[list[tuple[int, int]]]:

@@ -14,6 +14,7 @@ from smartgo.errors import ServiceNotAvailable
 from smartgo.store.checkpointer import Checkpointed, Checkpointer
 from smartgo.store.filecleaner import FileCleaner
 from smartgo.store.integrity import LogIntegrity
+from smartgo.store.interfaces import PutStatus
 from smartgo.store.logrestart import LogRestart
 from smartgo.store.queues.file import QueueKey
 from smartgo.store.queues.removal import QueueRemoval
@@ -39,7 +40,15 @@ class ReplicaWriter:
         self._checkpointer = checkpointer
         self._removal = removal
         self._repairing = DeferredLock()
-        self._replica = ReplicaLog(parts.log, parts.queues, integrity, self._begin, self._retreat, self._drop)
+        self._replica = ReplicaLog(
+            parts.log,
+            parts.queues,
+            integrity,
+            self._begin,
+            self._retreat,
+            self._drop,
+            lambda: checkpointer.marked_from,
+        )
         self._repair = LogRepair(parts.log, parts.queues, parts.dispatch, parts.flusher, checkpointer, self._replica)
         self._restart = LogRestart(env, parts, checkpointer, cleaner, self._begin)
 
@@ -88,6 +97,13 @@ class ReplicaWriter:
         self._replica.stop()
         await self._restart.restart(offset, wanted)
         self.believe()
+
+    async def learn_marks(self, marked_from: int) -> None:
+        """See L{IReplicatedLog.learn_marks<smartgo.store.replicatedlog.IReplicatedLog.learn_marks>}."""
+        if marked_from != self._checkpointer.marked_from:
+            self._checkpointer.marked_from = marked_from
+            if await self._checkpointer.save(table=True) is not PutStatus.OK:
+                raise ServiceNotAvailable("no checkpoint could be written")
 
     async def _repair_log(self, records: Mapping[int, bytes]) -> None:
         if self._checkpointer.doubtful_from is not None:  # else it was repaired meanwhile

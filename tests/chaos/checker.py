@@ -31,7 +31,6 @@ from tests.chaos.judgement import Anomaly, Judgement, Kind
 
 DELAY_TICK: Constant = 0.1
 """Seconds that a delayed message may be early by (reliability D10)."""
-_UNDER_WAY: Constant = 60.0  # seconds after the beginning of a send in which its request may come to the broker
 
 
 def check(history: Iterable[Event]) -> Judgement:
@@ -377,27 +376,12 @@ def _batches(run: History) -> Iterator[Anomaly]:
         for batch, values in batches.items():
             for queue, start in sorted(set().union(*(starts[value] for value in values))):
                 absent = [value for value in values if (queue, start) not in starts[value]]
-                if absent and not _cut_short(run, queue, values):
+                if absent:
                     yield Anomaly(
                         Kind.HALF_BATCH,
                         f"batch {batch}, at {queue} from {start} of {plan.replica}, lacks {', '.join(absent)}"
                         f" of {len(values)}",
                     )
-
-
-def _cut_short(run: History, queue: str, values: Iterable[str]) -> bool:
-    """
-    Return whether a slave may have kept the beginning of a batch when it took the place of a lost master.
-
-    A slave does not know whose batches carry a mark: what it has of one that was not acknowledged stays.
-    """
-    if any(value in run.acked for value in values):
-        return False
-    began = min(run.invoked[value].t for value in values)
-    return any(
-        crash.replicates and crash.broker == broker_of(queue) and began < crash.t < began + _UNDER_WAY
-        for crash in run.crashes
-    )
 
 
 def _ids(run: History) -> Iterator[Anomaly]:

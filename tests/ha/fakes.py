@@ -43,6 +43,7 @@ class FakeLog:
         self.doubt: int | None = None
         self.repaired: dict[int, bytes] = {}
         self.kept = ""
+        self.marked_from = 0
         self.appended: list[tuple[int, int]] = []
         self.refusal: Exception | None = None
         self.damaged: list[tuple[int, int]] = []
@@ -125,6 +126,11 @@ class FakeLog:
             return fail(MessagesKept(self.kept))
         self.data.clear()
         self.begin = self.flushed = offset
+        return succeed(None)
+
+    def learn_marks(self, marked_from: int) -> Deferred[None]:
+        """Remember it."""
+        self.marked_from = marked_from
         return succeed(None)
 
     def expect_damage(self, offset: int, end: int) -> None:

@@ -16,6 +16,7 @@ from smartgo.schema.index import Geometry
 from smartgo.schema.message import PREPARED, ROLLBACK, NewMessage, pack_host
 from smartgo.schema.record import BLANK_MAGIC, BLANK_SIZE, encode, encode_blank
 from smartgo.schema.topics import SCHEDULE_TOPIC
+from smartgo.store.checkpoint import UNMARKED
 from smartgo.store.interfaces import PutStatus, ReadStatus
 from smartgo.store.openstore import OpenStore
 from smartgo.store.settings import StoreSettings
@@ -710,6 +711,97 @@ class BeginTests(ReplicaTestCase):
         slave._dispatchers.append(derived)
         slave.append_raw(self.base, self.from_source.log[self.base :])
         self.assertEqual(derived.told, [("recover", self.base), ("dispatch", self.from_source.ends[-1])])
+
+
+class HalfBatchTests(ReplicaTestCase):
+    """A slave whose master was lost in the middle of a batch (reliability D12)."""
+
+    def setUp(self) -> None:
+        self.source_env = FakeEnvironment()
+        master = self.opened(self.source_env, small())
+        self.send(master, message(body=b"first"))
+        batch = master.append([message(body=b"of batch %d" % number) for number in range(3)])
+        master.end_run()
+        self.send(master, message(body=b"last"))
+        self.batch, self.after = batch.offset, batch.end
+        self.marked_from = master.marked_from
+        self.log = log_of(self.source_env, *master.log_bounds())
+        self.all = self.bodies(master)
+        self.stopped(master)
+
+    def cuts(self) -> Iterator[int]:
+        """Ends of a log that has a part of the batch."""
+        yield from range(self.batch + 1, self.after, 37)
+        yield self.after - 1
+
+    def following(self, cut: int, size: int) -> tuple[FakeEnvironment, OpenStore]:
+        """Return a slave that was told of the marks, and has the log up to C{cut}."""
+        env = FakeEnvironment()
+        slave = self.slave(env)
+        self.now(slave.learn_marks(self.marked_from))
+        self.feed(slave, self.log[:cut], size)
+        return env, slave
+
+    def test_promoted(self) -> None:
+        """However the slave ended, as a master it has the batch as a whole or not at all, and goes on."""
+        self.assertEqual(self.marked_from, 0)
+        for cut in self.cuts():
+            env, slave = self.following(cut, 50)
+            self.assertEqual((self.bodies(slave), slave.log_bounds()[1]), ([b"first"], cut))
+            for machine in (killed(env), power_off(env), env):
+                if machine is env:
+                    self.stopped(slave)
+                master = self.opened(machine)
+                self.assertEqual(master.marked_from, 0)
+                self.assertIn(self.bodies(master), ([b"first"], []) if machine is not env else ([b"first"],))
+                self.assertLessEqual(master.log_bounds()[1], self.batch)
+                self.send(master, message(body=b"new"))
+                self.assertEqual(self.bodies(master)[-1], b"new")
+                self.stopped(master)
+
+    def test_goes_on(self) -> None:
+        """A slave gets the rest of the batch, at once or after it ended in any way; nothing is seen twice."""
+        for cut in self.cuts():
+            env, slave = self.following(cut, 1000)
+            for machine in (killed(env), power_off(env)):
+                again = self.slave(machine)
+                self.now(again.learn_marks(self.marked_from))
+                self.feed(again, self.log)
+                self.assertEqual(self.bodies(again), self.all)
+                self.stopped(again)
+            self.feed(slave, self.log[: self.after])
+            self.assertEqual(self.bodies(slave), self.all[:-1])
+            self.feed(slave, self.log)
+            self.assertEqual(self.bodies(slave), self.all)
+            self.stopped(slave)
+
+    def test_unknown(self) -> None:
+        """Of a master that does not tell of marks each record counts, whatever its properties end with."""
+        env = FakeEnvironment()
+        slave = self.slave(env)
+        self.feed(slave, self.log[: self.after - 1])
+        self.assertEqual(self.bodies(slave), self.all[:3])
+        self.stopped(slave)
+        self.assertEqual(self.bodies(self.opened(env)), self.all[:3])
+
+    def test_other_master(self) -> None:
+        """A slave that follows a master which tells of no marks believes in none any more."""
+        env, slave = self.following(self.batch, 1000)
+        self.now(slave.learn_marks(UNMARKED))
+        self.feed(slave, self.log[: self.after - 1])
+        self.assertEqual(self.bodies(slave), self.all[:3])
+        self.assertEqual(self.bodies(self.opened(killed(env))), self.all[:3])
+
+    def test_bad_record(self) -> None:
+        """A bad record within a batch takes back the part before it."""
+        _, slave = self.following(self.batch, 1000)
+        bad = bytearray(self.log)
+        bad[bad.index(b"of batch 2")] ^= 1
+        with self.assertRaises(BadRecord):
+            self.feed(slave, bytes(bad))
+        self.assertEqual(slave.log_bounds()[1], self.batch)
+        self.feed(slave, self.log)
+        self.assertEqual(self.bodies(slave), self.all)
 
 
 class RoleTests(ReplicaTestCase):

@@ -115,6 +115,7 @@ class TailProcessor(Processor):
                 self._unreadable(ip, begin, error)
         minimum, last = self._log.log_bounds()
         answer = TailAnswer(minimum=minimum, end=last, crc=crc)
+        answer.marked_from = self._log.marked_from if header.follow else None
         if damaged:
             answer.damaged = ",".join(f"{offset}+{length}" for offset, length in damaged)
         if guard is not None:
@@ -198,4 +199,4 @@ def _read(answer: Command) -> Tail:
         raise ValueError(f"a ticket of {len(ticket)} bytes")
     damaged = [one.split("+") for one in (header.damaged or "").split(",") if one]
     places = tuple((int(offset), int(length)) for offset, length in damaged)
-    return Tail(header.minimum, header.end, header.crc, ticket, bytes(answer.body or b""), places)
+    return Tail(header.minimum, header.end, header.crc, ticket, bytes(answer.body or b""), places, header.marked_from)

@@ -56,6 +56,8 @@ class TailAnswer(Header, gc=False):
     @ivar challenge: for the asker's next question; absent where questions need not be signed.
     @ivar damaged: the damaged regions of a checked range, as C{offset+length} with commas between; absent where
         there is none.
+    @ivar marked_from: physical offset from which on the records of batches are marked (reliability D12); told to who is
+        about to follow.
     """
 
     minimum: Int64 = field(name="minOffset")
@@ -64,3 +66,4 @@ class TailAnswer(Header, gc=False):
     ticket: str | None = None
     challenge: str | None = None
     damaged: str | None = None
+    marked_from: Int64 | None = None

@@ -35,7 +35,7 @@ from smartgo.schema.logcheck import DamagedBytes
 from smartgo.schema.message import StoredMessage
 from smartgo.schema.recordscan import Stop
 from smartgo.schema.topics import QUEUE_LIMIT
-from smartgo.store.checkpoint import CheckpointSlot, IndexEntry, QueueEntry, QueueTable, Timestamps
+from smartgo.store.checkpoint import UNMARKED, CheckpointSlot, IndexEntry, QueueEntry, QueueTable, Timestamps
 from smartgo.store.checkpointer import fresh_directories
 from smartgo.store.index.recovery import OFF, UNKNOWN, KeptIndex, KnownIndex, index_names, keep
 from smartgo.store.logposition import LogPosition
@@ -97,6 +97,7 @@ class Recovery:
         own = self._own = checkpoints.load()
         clean = self._clean = not checkpoints.is_aborted() and (own is None or own.clean)
         table = None if own is None else checkpoints.load_table()
+        self._table = table
         if table is not None:
             table.queues = [entry for entry in table.queues if entry.queue_id < QUEUE_LIMIT]
         deleted = {} if own is None else DeletionMarks(self._files, self._root).known(table)
@@ -128,9 +129,9 @@ class Recovery:
         rebuild.everything = self._env.buggify("recovery.all-queues")
         rebuild.settle(begin, self._minimum, exact)
         if rebuild.everything or rebuild.wanted:
-            self._make_queues_anew(tail, marked_from)
+            self._make_queues_anew(tail, UNMARKED if settings.replica else marked_from)
         rebuild.finish(self._minimum)
-        if marked_from == _NEVER and not settings.replica:
+        if marked_from == UNMARKED and not settings.replica:
             marked_from = tail.end  # it was RocketMQ's, or a slave's: what is appended from now on carries our mark
         recovered = self._conclude(queues, tail, marked_from, deleted)
         if not clean:
@@ -155,8 +156,7 @@ class Recovery:
         if not self._layout.queues:
             return self._minimum
         if self._clean:
-            file = files.find(max(self._dispatched - 1, 0)) or files.files[0]
-            return file.base
+            return (files.find(max(self._dispatched - 1, 0)) or files.files[0]).base
         limit = self._checkpoints.load_peer().safe_ms
         for file in reversed(files.files):
             if 0 < head_stored_ms(self._files.read_at(file.path, 0, HEAD_LIMIT)) <= limit:
@@ -164,11 +164,12 @@ class Recovery:
         return self._minimum
 
     def _marks(self) -> int:
+        told = UNMARKED if self._table is None else self._table.told
         if self._settings.replica:
-            return _NEVER  # the records are a master's, who may not know our mark
+            return told
         if self._own is not None:
-            return self._own.marked_from
-        return 0 if self._layout.is_empty else _NEVER
+            return min(self._own.marked_from, told)
+        return 0 if self._layout.is_empty else UNMARKED
 
     # -- the log's end -----------------------------------------------------------------------------------------
 
@@ -339,22 +340,21 @@ class Recovery:
         written = Timestamps(log_ms, tail.stored_ms or before.queue_ms, before.index_ms)
         entries = [QueueEntry(one.topic, one.queue_id, one.minimum, one.visible) for one in queues]
         index = [IndexEntry(file.name, file.header.end_offset) for file in (self._index.files if self._index else ())]
+        marks, told = (UNMARKED, marked_from) if self._settings.replica else (marked_from, UNMARKED)
         checkpoints.open()
         position, table_saved = end, True
         try:
-            checkpoints.save_table(QueueTable(end, self._minimum, entries, kept, index, self._layout.begun))
+            checkpoints.save_table(QueueTable(end, self._minimum, entries, kept, index, self._layout.begun, told))
         except OSError as error:
             if self._own is None or kept != deleted:
                 raise
             # With the table of before we may not claim more than before. Reading is possible on a full disk.
             self._log.warn("the table of queues could not be written: {error}", error=str(error))
             position, table_saved = self._begin, False
-        log_size, queue_size = self._log_files.file_size, queues.file_size
+        log_size, queue_size, indexed = self._log_files.file_size, queues.file_size, self._indexed()
         doubtful_from = self._doubtful_from(tail)
         checkpoints.save(
-            CheckpointSlot(
-                False, position, doubtful_from, marked_from, log_size, queue_size, written, before, self._indexed()
-            )
+            CheckpointSlot(False, position, doubtful_from, marks, log_size, queue_size, written, before, indexed)
         )
         checkpoint = RecoveredCheckpoint(
             position,

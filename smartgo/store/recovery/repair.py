@@ -85,7 +85,7 @@ class LogRepair:
         # A flush that ended meanwhile did not cover this, nor did a run.
         self._flusher.retreat(begin)
         self._dispatch.retreat(begin)
-        self._replica.take()
+        self._replica.retake()
 
 
 def _end_below(queue: ConsumeQueue, physical: int) -> int:
