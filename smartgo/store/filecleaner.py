@@ -134,9 +134,8 @@ class FileCleaner:
         self._task = BackgroundTask("retention")
         self._timer: IDelayedCall | None = None
         self._pause: tuple[IDelayedCall, Deferred[None]] | None = None
-        self._running = False
+        self._running = self._stopped = False
         self._next = 0.0  # before that time nobody looks again
-        self._stopped = False
         self._asked = 0  # looks for which expired files go at any hour
         self._retired: list[_Retired] = []
         self._kept_since: dict[int, float] = {}  # base of a file that somebody reads -> when it was to go first
@@ -174,9 +173,10 @@ class FileCleaner:
             self._timer.reset(0)
 
     def change_rules(self, rules: RetentionRules | None) -> None:
-        """Follow other settings from the next look on."""
+        """Follow other settings from the next look on, which is an interval away at most."""
         self.rules = rules
-        if self._timer is None and rules is not None and not self._running:
+        if rules is not None and not self._running:
+            self._cancel_timer()
             self._schedule(rules.interval)
 
     def plan(self) -> Deferred[RetentionPlan]:

@@ -29,7 +29,7 @@ def read_size(context: click.Context, option: click.Parameter, text: str) -> int
     """Parse a size such as 50M, in bytes. @raise click.BadParameter: it is none."""
     found = _SIZE.fullmatch(text)
     if found is None:
-        raise click.BadParameter(f"{text!r} is no size; write a number of bytes, or such as 500k, 50M or 1G")
+        raise click.BadParameter(f"{text!r} is not a size; write a number of bytes, or a size such as 500k, 50M or 1G")
     return int(found[1]) * _SIZES[found[2].lower()]
 
 

@@ -324,7 +324,7 @@ def recall_message(cluster: ClusterOptions, handle: str, output: str) -> None:
         if output != TEXT:
             print_value(output, {"message_id": message_id, "recalled": True})
         else:
-            click.echo(f"recalled {message_id}: it will not be delivered, unless it has been already")
+            click.echo(f"recalled {message_id}: it is not delivered, unless that had happened before")
 
     cluster.do(work)
 

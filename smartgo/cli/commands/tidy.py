@@ -104,4 +104,4 @@ def print_tidy(rows: list[TidyRow]) -> None:
         "No file would be removed.",
     )
     for row in rows:
-        click.echo(f"{row.broker}: the first file that stays: {row.kept}")
+        click.echo(f"{row.broker}: the next file stays because {row.kept}")

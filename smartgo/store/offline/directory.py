@@ -13,6 +13,8 @@ from collections import Counter
 from collections.abc import Iterable, Mapping
 from typing import Final
 
+import msgspec
+
 from smartgo.env.interfaces import IFiles
 from smartgo.errors import BadBody, StoreError
 from smartgo.schema import regions
@@ -31,6 +33,7 @@ from smartgo.schema.index import (
 )
 from smartgo.schema.topics import is_topic
 from smartgo.store import filequeue
+from smartgo.store.backuppruning import ABOUT, BackupAbout
 from smartgo.store.checkpoint import CheckpointFiles, CheckpointSlot, QueueTable
 from smartgo.store.damage import RegionIndex
 from smartgo.store.filequeue import FileQueue
@@ -60,6 +63,7 @@ class OfflineStore:
     @ivar table: smartgo's table of queues, if it is whole.
     @ivar aborted: the abort marker is there.
     @ivar clean: the store was closed cleanly and not opened since.
+    @ivar is_backup: it is a backup of a running store, and no broker stored messages in it.
     @ivar flushed: physical offset below which the log was flushed; 0 if unknown.
     @ivar deleted: topics that were deleted, each with the log's end then.
     @ivar problem: why a broker would refuse the files; empty if it would not.
@@ -95,6 +99,7 @@ class OfflineStore:
         self.aborted = checkpoints.is_aborted()
         self.clean = not self.aborted and (self.own is None or self.own.clean)
         self.flushed = 0 if self.own is None else max(self.own.position, self.own.flushed)
+        self.is_backup = self._backup_end() >= self.flushed
         self.problem = ""
         self.aside: list[str] = []
         try:
@@ -169,6 +174,14 @@ class OfflineStore:
         path = posixpath.join(self.root, "checkpoint")
         raw = self.files.read(path, FILE_SIZE) if self.files.exists(path) else b""
         return Checkpoint.unpack(raw.ljust(FILE_SIZE, b"\0"))
+
+    def _backup_end(self) -> int:
+        """Return the physical offset up to which a backup has the log; -1 where this is none."""
+        path = posixpath.join(self.root, ABOUT)
+        try:
+            return msgspec.json.decode(self.files.read(path), type=BackupAbout).end if self.files.exists(path) else -1
+        except msgspec.DecodeError:
+            return -1
 
     def _read_regions(self) -> list[regions.Region]:
         path = posixpath.join(self.root, regions.PATH)

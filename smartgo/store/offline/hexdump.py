@@ -81,6 +81,8 @@ def dump_record(store: OfflineStore, offset: int) -> Hexdump:
             return Hexdump("record", file.path, at, whole, fault)
     if head[36:40] and int.from_bytes(head[36:40], "big") & HOSTS_MASK and magic not in MESSAGE_MAGICS:
         head = head[:36] + bytes(4) + head[40:]  # no record: its flags say nothing of the hosts
+    if fault and magic and magic not in MESSAGE_MAGICS:
+        fault = f"no record begins here: {fault}"
     return Hexdump("head of a record", file.path, at, _parsed(head, HEAD), fault)
 
 

@@ -128,7 +128,7 @@ def list_store(store: OfflineStore) -> StoreListing:
 
 def _problems(store: OfflineStore) -> list[str]:
     found = [store.problem] if store.problem else []
-    if not store.clean:
+    if not store.clean and not store.is_backup:
         found.append("not closed cleanly, or in use by a broker")
     found += [f"{path} is incomplete; nothing in it was flushed" for path in store.aside]
     found += [f"the files of {queue_name(key)} are short or missing" for key in store.broken]

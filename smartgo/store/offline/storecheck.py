@@ -92,7 +92,11 @@ class StoreCheck:
         store, summary = self._store, self.summary
         if store.problem:
             summary.find(DAMAGE, self._root, store.problem)
-        if not summary.clean:
+        if not summary.clean and store.is_backup:
+            summary.find(
+                NOTE, self._root, "a backup of a running store: a broker that starts on it recovers it, as after a kill"
+            )
+        elif not summary.clean:
             summary.find(
                 REPAIR,
                 self._root,
@@ -135,7 +139,7 @@ class StoreCheck:
             self._look_up(message)
         self._find_misplaced(steps)
         if replaced:
-            summary.find(NOTE, self._root, f"{replaced} of the records stand for damage that was repaired")
+            summary.find(NOTE, self._root, f"{replaced} of the records were put in place of damaged bytes by a repair")
         self._told("log", summary.end - store.begin, summary.end - store.begin)
 
     def _find_misplaced(self, steps: OffsetSteps) -> None:
