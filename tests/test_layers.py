@@ -50,10 +50,11 @@ OPS_MAY_IMPORT: dict[str, set[str]] = {
     "security": {"problems"},
     "web": {"security", "problems"},
     "console": {"web"},
-    "reading": {"web", "problems"},
-    "figures": {"reading", "web"},
-    "alerts": {"figures", "reading", "web", "interfaces", "problems"},
-    "resources": {"alerts", "figures", "reading", "security", "web", "interfaces", "problems"},
+    "membership": {"problems"},
+    "reading": {"membership", "web", "problems"},
+    "figures": {"membership", "reading", "web"},
+    "alerts": {"figures", "membership", "reading", "web", "interfaces", "problems"},
+    "resources": {"alerts", "figures", "membership", "reading", "security", "web", "interfaces", "problems"},
 }
 """Inside C{ops}: what each folder may import of the others. C{service} puts all of them together."""
 

@@ -90,11 +90,19 @@ _ALERTS: Final = (
         down, lasting=60, prometheus="SmartgoDown",
     ),
     Judgement(
-        "broker-gone", "warning", 60, "seconds", "broker",
-        "has not been registered for {value}",
-        "The broker is no longer registered: it was stopped, or it cannot reach its registries.",
-        "Start it again, or read its log.",
-        lambda snapshot: snapshot.gone, prometheus="SmartgoBrokerSilent",
+        "broker-gone", "critical", 0, "seconds", "broker",
+        "is missing: it has not been registered for {value}{reason}",
+        "The broker is missing: it was registered and is no longer. It was stopped, it died, or it cannot reach its"
+        " registries.",
+        "Start it again, or read its log. If it is not to return: smartgo cluster forget NAME.",
+        lambda snapshot: snapshot.gone, prometheus="SmartgoBrokerMissing",
+    ),
+    Judgement(
+        "master-missing", "critical", 0, "state", "broker",
+        "has no master: it stores nothing",
+        "A broker name has slaves and no master: nothing can be stored there.",
+        "Start the master, or read its log.",
+        lambda snapshot: snapshot.masterless, prometheus="SmartgoBrokerWithoutMaster",
     ),
     Judgement(
         "store-refuses", "critical", 0, "state", "process",
@@ -207,7 +215,7 @@ _ALERTS: Final = (
         "registry-down", "critical", 0, "state", "registry",
         "does not answer",
         "The registry does not answer.", "Check that its process runs.",
-        registries, lasting=30,
+        registries, prometheus="SmartgoRegistryMissing",
     ),
     Judgement(
         "group-late", "warning", 600, "seconds", "group",
@@ -262,12 +270,6 @@ _ALERTS: Final = (
 )  # fmt: skip
 
 _DIAGNOSIS: Final = (
-    Judgement(
-        "master-missing", "critical", 0, "state", "broker",
-        "has no master: it stores nothing",
-        "A broker name has slaves and no master: nothing can be stored there.",
-        "Start the master, or read its log.",
-    ),
     Judgement(
         "sync-master-alone", "warning", 0, "state", "broker",
         "is a SYNC_MASTER without a slave: messages are stored only once, and producers are told so"

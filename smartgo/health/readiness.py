@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import msgspec
 
 from smartgo.health.judgements import JUDGEMENTS
@@ -32,3 +34,16 @@ def store_state(refusal: str | None) -> PartState:
     """
     refuses = JUDGEMENTS["store-refuses"].judge(float(refusal is not None)) is not None
     return PartState("store", not refuses, refusal or "takes messages")
+
+
+def members_state(name: str, missing: Sequence[str]) -> PartState:
+    """
+    Judge whether members of the cluster are missing.
+
+    @param name: C{brokers} or C{registries}.
+    @param missing: those that were there and are gone, or do not answer.
+
+    >>> members_state("brokers", ["broker-a"])
+    PartState(name='brokers', well=False, detail='missing: broker-a')
+    """
+    return PartState(name, not missing, f"missing: {', '.join(missing)}" if missing else "none is missing")

@@ -49,8 +49,9 @@ class ClusterSnapshot(NamedTuple):
     """
     The state of a cluster at one time. A part that was not measured is C{None}: judgements about it change nothing.
 
-    @ivar brokers: by name, slaves by C{name#id}.
-    @ivar gone: seconds since a broker that has left was registered for the last time, by name.
+    @ivar brokers: those that are registered, by name, slaves by C{name#id}.
+    @ivar gone: seconds since a broker process that is missing was registered for the last time, by the same names.
+    @ivar masterless: 1 for each broker of which only slaves are registered, 0 for others, by name.
     @ivar registries: whether each answers, by address.
     @ivar groups: by name; C{None} for a group that could not be measured.
     @ivar dead: dead letters that arrived since the first snapshot, by group; C{None} as with groups.
@@ -59,6 +60,7 @@ class ClusterSnapshot(NamedTuple):
 
     brokers: Mapping[str, BrokerSnapshot] | None = None
     gone: Mapping[str, float] | None = None
+    masterless: Mapping[str, float] | None = None
     registries: Mapping[str, bool] | None = None
     groups: Mapping[str, GroupSnapshot | None] | None = None
     dead: Mapping[str, int | None] | None = None

@@ -28,6 +28,7 @@ from smartgo.node.process import client_tls, server_tls
 from smartgo.node.registryserver import Registry, own_address
 from smartgo.node.stalls import StallWatch
 from smartgo.ops.alerts.noticemetrics import NoticeMetrics
+from smartgo.ops.figures.membershipmetrics import MembershipMetrics
 from smartgo.ops.figures.metrics import Stalls, metrics_of
 from smartgo.ops.interfaces import (
     AskedSettings,
@@ -288,6 +289,7 @@ def assemble(
     network = OpsNetwork(place, registries, tls, client_tls(env, configuration.tls))
     ops = Ops(env, configuration.ops, network, sweeper, node, lambda: shown)
     shown.register(NoticeMetrics(ops.notifier.queues))
+    shown.register(MembershipMetrics(ops.membership))
     return ops
 
 

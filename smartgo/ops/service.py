@@ -15,6 +15,7 @@ from twisted.logger import Logger
 
 from smartgo.client.admin import Admin
 from smartgo.client.client import Client
+from smartgo.client.internal.route import MASTER
 from smartgo.config.settings import OpsConfig
 from smartgo.env.interfaces import IEnvironment
 from smartgo.errors import CallFailed, SettingError
@@ -27,10 +28,12 @@ from smartgo.ops.alerts.notifier import AlertNotifier
 from smartgo.ops.alerts.senders import check_secrets
 from smartgo.ops.console.files import console_pages
 from smartgo.ops.figures.history import History
-from smartgo.ops.figures.sampler import LANE, FigureSampler
+from smartgo.ops.figures.sampler import LANE, BrokerFigures, FigureSampler
 from smartgo.ops.figures.subjectsampler import SubjectSampler
 from smartgo.ops.interfaces import ILocalNode
+from smartgo.ops.membership.memory import MemberMemory
 from smartgo.ops.reading.boundedasking import BoundedAsking, Silences
+from smartgo.ops.reading.contentcounter import ContentCounter
 from smartgo.ops.reading.plans import PlanTable
 from smartgo.ops.reading.progress import ProgressReader
 from smartgo.ops.reading.survey import GroupSurvey
@@ -81,6 +84,7 @@ class Ops(Service):
     @ivar tables: the files that are read at the start, each with what reads it.
     @ivar tls: certificate and key of the port, if any.
     @ivar client: towards registries and brokers; C{admin} asks over it, C{view} keeps answers for a moment.
+    @ivar membership: remembers the members of the cluster; C{contents} counts what brokers have.
     @ivar sessions, tokens, audit, streams, jobs, sampler, subjects, alerts, notifier, api: its parts.
     """
 
@@ -118,7 +122,10 @@ class Ops(Service):
         )
         self.admin = Admin(self.client, self._missing)
         self._silences = Silences(env.clock.seconds)
-        self.view = ClusterView(env.clock, self.admin, self._bounded)
+        members = TableFile(env, posixpath.join(config.ops_path, "members.json"))
+        self.membership = MemberMemory(env, members, network.registries)
+        self.view = ClusterView(env.clock, self.admin, self._bounded, self.membership)
+        self.contents = ContentCounter(env.clock, self.view, self.membership)
         file = TableFile(env, posixpath.join(config.ops_path, "tokens.json"))
         self.tokens = TokenTable(env, file, parse_configured(_words(config.ops_tokens)))
         plans = TableFile(env, posixpath.join(config.ops_path, "offset-plans.json"))
@@ -126,6 +133,7 @@ class Ops(Service):
         self.tables: list[tuple[TableFile, Callable[[], object]]] = [
             (file, self.tokens.load),
             (plans, self.plans.load),
+            (members, self.membership.load),
         ]
         self.sessions = SessionTable(env, self.tokens)
         self.audit = AuditLog(env, posixpath.join(config.ops_path, "audit.jsonl"))
@@ -146,7 +154,7 @@ class Ops(Service):
         self.notifier = AlertNotifier(env, config.alert_receivers, origin, notices, self.alerts.table)
         self.tables.append((notices, self.notifier.load))
         self.alerts.watch(self.notifier.look)
-        self.sampler = FigureSampler(env, self.view, progress, history, path, self.alerts.look)
+        self.sampler = FigureSampler(env, self.view, progress, history, path, self._sampled)
         self.subjects = SubjectSampler(env.clock, self.view, survey, history)
         scope = config.ops_certificate_scope
         self._guard = RequestGuard(
@@ -200,6 +208,12 @@ class Ops(Service):
             self._silenced[broker] = now + _WARNING_SECONDS
             self._log.warn("broker {broker} does not answer: {error}", broker=broker, error=str(error))
 
+    def _sampled(self, brokers: Sequence[BrokerFigures] | None) -> None:
+        """Let alerts and the count of messages take the latest samples; C{None} if brokers could not be asked."""
+        self.alerts.look(brokers)
+        if brokers is not None:
+            self.contents.look({one.name: one.log_bytes for one in brokers if one.up and one.id == MASTER})
+
     # -- start and stop ----------------------------------------------------------------------------------------
 
     def startService(self) -> None:
@@ -211,6 +225,7 @@ class Ops(Service):
         self._env.files.make_directories(self._config.ops_path)
         self.tokens.load()
         self.plans.load()
+        self.membership.load()
         self.audit.load()
         self.alerts.load()
         self.notifier.load()
@@ -245,6 +260,8 @@ class Ops(Service):
             await self.sampler.stop()
         await self.alerts.stop()
         await self.notifier.stop()
+        self.contents.stop()
+        await self.membership.stop()
         await self.client.stop()
         await self.audit.settled()
         for file, _ in self.tables:

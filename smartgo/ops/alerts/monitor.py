@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Coroutine, Sequence
+from collections.abc import Callable, Coroutine, Mapping, Sequence
 from typing import Any, Final, TypeVar
 
 from twisted.internet.defer import Deferred, DeferredLock
@@ -18,6 +18,7 @@ from smartgo.ops.alerts.table import AlertEvent, AlertTable, Summary, read_saved
 from smartgo.ops.figures.history import History
 from smartgo.ops.figures.sampler import BrokerFigures
 from smartgo.ops.interfaces import ILocalNode
+from smartgo.ops.membership.table import subject_of
 from smartgo.ops.problems import not_kept
 from smartgo.ops.reading.survey import GroupSurvey
 from smartgo.ops.reading.view import ClusterView, PartialView, TopicEntry, each
@@ -28,13 +29,12 @@ from smartgo.schema.topics import DLQ_PREFIX
 from smartgo.tablefile import TableFile
 
 SLOW: Final = 30.0
-"""Seconds between two looks at groups, dead letters and registries; more where such a look takes long."""
+"""Seconds between two looks at groups and dead letters; more where such a look takes long."""
 REST: Final = 50
 """Times as long as such a look took, nothing is asked."""
-GONE: Final = 86_400.0
-"""Seconds after which a broker that has left is forgotten."""
+REGISTRIES: Final = 5.0
+"""Seconds between two questions to each registry."""
 
-_GONE: Final = "broker-gone"
 _PAST: Final = 6 * 3600
 _PAST_AT_LEAST: Final = 3600
 _DAY: Final = 86_400
@@ -80,7 +80,8 @@ class AlertMonitor:
         self._slow: Deferred[None] | None = None
         self._foreseen: dict[str, float | None] = {}
         self._foreseen_due = 0.0
-        self._seen: dict[str, float] = {}
+        self._registries_due = 0.0
+        self._registries: Deferred[None] | None = None
         self._arrivals = Arrivals()
         self._listeners: list[Callable[[Summary], object]] = []
         self._watchers: list[Callable[[], object]] = []
@@ -96,20 +97,13 @@ class AlertMonitor:
         found = self._file.load(read_saved)
         if found is not None:
             self.table.restore(found)
-            self._seen = self._last_seen()
-
-    def _last_seen(self) -> dict[str, float]:
-        """Return when each broker that had left before the restart was registered for the last time."""
-        now, now_ms = self._env.clock.seconds(), self._env.clock.wall_ms()
-        left = [one for one in self.table.alerts() if one.rule == _GONE]
-        patience = self.table.rule(_GONE).threshold
-        return {one.subject: now - max(0, now_ms - one.since_ms) / 1000 - patience for one in left}
 
     async def stop(self) -> None:
         """Stop measuring; fires once the file of alerts is written."""
         self._stopped = True
-        if self._slow is not None:
-            self._slow.cancel()
+        for asked in (self._slow, self._registries):
+            if asked is not None:
+                asked.cancel()
         await self._file.settled()
 
     def listen(self, hear: Callable[[Summary], object]) -> None:
@@ -148,22 +142,32 @@ class AlertMonitor:
             self._take(ClusterSnapshot(process=process))
         else:
             self._foresee(brokers, now)
-            looked = {
-                _name(one): BrokerSnapshot(
-                    one.up, one.disk_ratio, self._foreseen.get(one.address), one.ha_state, one.ha_behind
-                )
-                for one in brokers
-            }
-            self._take(ClusterSnapshot(brokers=looked, gone=self._gone(looked, now), process=process))
+            self._take(self._snapshot(brokers, process))
+        if now >= self._registries_due and self._registries is None:
+            self._registries_due = now + REGISTRIES
+            self._registries = Deferred.fromCoroutine(self._look_at_registries())
+            self._registries.addErrback(self._failed).addCallback(self._looked_at_registries)
         if now >= self._slow_due and self._slow is None:
-            self._slow = Deferred.fromCoroutine(self._look_further(now))
+            self._slow = Deferred.fromCoroutine(self._look_further())
             self._slow.addErrback(self._failed).addCallback(self._looked_further, now)
 
-    def _gone(self, brokers: dict[str, BrokerSnapshot], now: float) -> dict[str, float]:
-        """Return how many seconds ago each missing broker was registered for the last time."""
-        self._seen.update(dict.fromkeys(brokers, now))
-        self._seen = {name: at for name, at in self._seen.items() if now - at < GONE}
-        return {name: now - at for name, at in self._seen.items() if name not in brokers}
+    def _snapshot(self, brokers: Sequence[BrokerFigures], process: Mapping[str, float] | None) -> ClusterSnapshot:
+        membership = self._view.membership
+        observed = membership.table.observed
+        masterless = set(membership.table.masterless())
+        registered = {
+            subject_of(one.name, one.id): BrokerSnapshot(
+                one.up, one.disk_ratio, self._foreseen.get(one.address), one.ha_state, one.ha_behind
+            )
+            for one in brokers
+            if one.state != "missing"
+        }
+        return ClusterSnapshot(
+            brokers=registered,
+            gone=membership.missing_seconds() if observed else None,
+            masterless={one.name: float(one.name in masterless) for one in brokers} if observed else None,
+            process=process,
+        )
 
     def _foresee(self, brokers: Sequence[BrokerFigures], now: float) -> None:
         if now < self._foreseen_due:
@@ -183,15 +187,19 @@ class AlertMonitor:
 
     # -- looking further ---------------------------------------------------------------------------------------
 
-    async def _look_further(self, now: float) -> None:
-        registries = await each(self._client.registries, self._answers)
+    async def _look_at_registries(self) -> None:
+        answers = await each(self._client.registries, self._answers)
+        found = dict(zip(self._client.registries, answers, strict=True))
+        self._view.membership.observe_registries(found)
+        self._take(ClusterSnapshot(registries=found))
+
+    def _looked_at_registries(self, _: object) -> None:
+        self._registries = None
+
+    async def _look_further(self) -> None:
         groups = await _or_nothing(self._groups())
         dead = await _or_nothing(self._dead())
-        self._take(
-            ClusterSnapshot(
-                registries=dict(zip(self._client.registries, registries, strict=True)), groups=groups, dead=dead
-            )
-        )
+        self._take(ClusterSnapshot(groups=groups, dead=dead))
 
     def _failed(self, failure: Any) -> None:
         if not self._stopped:
@@ -231,7 +239,7 @@ class AlertMonitor:
         for one, counts in zip(dead, await each(dead, lambda entry: _count(view, entry), _AT_ONCE), strict=True):
             for broker in one.configs:
                 brokers[broker][one.name.removeprefix(DLQ_PREFIX)] = counts.get(broker)
-        self._arrivals.keep({*brokers, *(name.partition("#")[0] for name in self._seen)})
+        self._arrivals.keep({*brokers, *(one.member.name for one in self._view.membership.statuses())})
         return self._arrivals.look(brokers)
 
     # -- telling -----------------------------------------------------------------------------------------------
@@ -301,10 +309,6 @@ class AlertMonitor:
     def _unsaved(self, failure: Any) -> None:
         failure.trap(OSError)
         self._log.warn("{path} was not written: {error}", path=self._file.path, error=failure.getErrorMessage())
-
-
-def _name(broker: BrokerFigures) -> str:
-    return broker.name if broker.id == 0 else f"{broker.name}#{broker.id}"
 
 
 async def _or_nothing(asked: Coroutine[Deferred[Any], Any, T]) -> T | None:

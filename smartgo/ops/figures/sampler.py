@@ -19,6 +19,7 @@ from smartgo.client.administration.brokers import BrokerPlace
 from smartgo.env.interfaces import IEnvironment
 from smartgo.errors import BadBody, CallFailed
 from smartgo.ops.figures.history import History, decoded, encoded_part, joined
+from smartgo.ops.membership.table import BrokerState, ProcessState
 from smartgo.ops.reading.progress import Progress, ProgressReader
 from smartgo.ops.reading.replicas import following_of
 from smartgo.ops.reading.view import ClusterView, each
@@ -55,6 +56,8 @@ class BrokerFigures(msgspec.Struct, rename="camel"):
     """
     The latest sample of one broker.
 
+    @ivar state: C{up}, C{down} if it does not answer, C{missing} if it was there and is no longer registered.
+    @ivar broker_state: C{up}, C{slave-missing}, C{no-master} or C{missing}, of the master and its slaves together.
     @ivar put_tps: messages a second since the last look; C{get_tps}, and bytes, are the same.
     @ivar ha_state: how a slave stands to its master, as C{GET /brokers/{name}} says it; null for masters.
     @ivar ha_behind: bytes of its master's log that a slave lacks; null for unknown.
@@ -73,6 +76,8 @@ class BrokerFigures(msgspec.Struct, rename="camel"):
     log_bytes: float = 0.0
     ha_state: str | None = None
     ha_behind: int | None = None
+    state: ProcessState = "up"
+    broker_state: BrokerState = "up"
 
 
 class ClusterFigures(msgspec.Struct, rename="camel"):
@@ -236,11 +241,12 @@ class FigureSampler:
         told = await self._view.runtimes.get()
         places = await self._view.brokers.get()
         now, at_ms = self._env.clock.seconds(), self._env.clock.wall_ms()
-        self._rows = rows = [_row(place, told.get(place.address, ""), now, self._last) for place in places]
+        rows = [_row(place, told.get(place.address, ""), now, self._last) for place in places]
         _forget_all_but(self._last, places)
         if now >= self._record_due:
             self._record_due = now + RECORDED - LISTENED / 2
             self._record(places, told, now, at_ms)
+        self._rows = rows = self._with_missing(rows)
         sums = _sums(rows)
         self._tell("cluster", ClusterFigures(at_ms, sums[0], sums[1], sums[2], sums[3], rows))
 
@@ -256,6 +262,22 @@ class FigureSampler:
             self.history.add(f"broker:{row.address}", at_ms, FIGURES, _values(row))
         if rows or known:
             self.history.add("cluster", at_ms, FIGURES, _sums(rows))
+
+    def _with_missing(self, rows: list[BrokerFigures]) -> list[BrokerFigures]:
+        """Return the rows with their states, and a row of zeroes for each process that is missing."""
+        known = {(one.name, one.id): one for one in rows}
+        found = list(rows)
+        for status in self._view.membership.statuses():
+            member = status.member
+            row = known.get((member.name, member.id))
+            if row is None:
+                if status.state != "missing":
+                    continue  # registered since the rows were made
+                row = BrokerFigures(member.cluster, member.name, member.id, member.address, False)
+                found.append(row)
+            row.state = status.state
+            row.broker_state = status.broker_state
+        return sorted(found, key=lambda one: (one.cluster, one.name, one.id))
 
     async def _topics(self) -> None:
         wanted = sorted({topic for one in self._listeners for topic in one.topics})

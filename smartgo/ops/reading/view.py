@@ -17,6 +17,7 @@ from smartgo.client.administration.brokers import BrokerPlace
 from smartgo.client.administration.topics import kind_of
 from smartgo.env.interfaces import IClock
 from smartgo.errors import CallFailed
+from smartgo.ops.membership.memory import MemberMemory
 from smartgo.ops.problems import Problem
 from smartgo.ops.reading.boundedasking import VIEW_SECONDS
 from smartgo.ops.web.partial import Missing
@@ -197,13 +198,21 @@ class ClusterView(_View):
     The brokers, topics, groups and clients of the cluster, cached briefly.
 
     @ivar admin: asks brokers and registries, without any limit of a view.
+    @ivar membership: remembers the brokers that were there.
     @ivar topics, groups, brokers, runtimes, members: each a L{Cached}.
     """
 
-    def __init__(self, clock: IClock, admin: Admin, bounded: Callable[[Missing, float | None], Admin]) -> None:
+    def __init__(
+        self,
+        clock: IClock,
+        admin: Admin,
+        bounded: Callable[[Missing, float | None], Admin],
+        membership: MemberMemory,
+    ) -> None:
         """@param bounded: returns what asks for one view, within so many seconds: see L{BoundedAsking}."""
         self.admin = admin
         self.bounded = bounded
+        self.membership = membership
         self.topics: Cached[dict[str, TopicEntry]] = Cached(clock, self._topics)
         self.groups: Cached[dict[str, GroupEntry]] = Cached(clock, self._groups)
         self.brokers: Cached[list[BrokerPlace]] = Cached(clock, self._brokers, 1.0)
@@ -215,9 +224,14 @@ class ClusterView(_View):
         for one in (self.topics, self.groups, self.brokers, self.runtimes, self.members):
             cast("Cached[Any]", one).forget()
 
+    def note_gone(self, missing: Missing) -> None:
+        """Note the brokers that were there and of which no process is registered any more."""
+        for name, reason in self.membership.reasons().items():
+            missing.note(name, reason)
+
     def partial(self, missing: Missing, seconds: float | None = VIEW_SECONDS) -> PartialView:
         """
-        Return the cluster as one view sees it.
+        Return the cluster as one view sees it; brokers that were there and are gone are noted as missing from it.
 
         @param missing: takes who is missing from the view.
         @param seconds: for all its questions; C{None} for work that takes as long as it takes.
@@ -226,10 +240,15 @@ class ClusterView(_View):
 
     # -- asking ------------------------------------------------------------------------------------------------
 
+    async def _note_gone_now(self, missing: Missing) -> None:
+        await self.brokers.get()  # the memory takes who is registered now
+        self.note_gone(missing)
+
     async def _topics(self, missing: Missing) -> dict[str, TopicEntry]:
         """All topics by name, in the order of names."""
         admin = self.bounded(missing, VIEW_SECONDS)
         by_broker = await admin.topics.configs()
+        await self._note_gone_now(missing)
         system = await admin.topics.system_names()
         found: dict[str, TopicEntry] = {}
         for broker, table in by_broker.items():
@@ -243,19 +262,33 @@ class ClusterView(_View):
     async def _groups(self, missing: Missing) -> dict[str, GroupEntry]:
         """All groups by name, in the order of names."""
         found: dict[str, GroupEntry] = {}
-        for broker, table in (await self.bounded(missing, VIEW_SECONDS).groups.configs()).items():
+        by_broker = await self.bounded(missing, VIEW_SECONDS).groups.configs()
+        await self._note_gone_now(missing)
+        for broker, table in by_broker.items():
             for name, config in table.items():
                 found.setdefault(name, GroupEntry(name)).configs[broker] = config
         return {name: found[name] for name in sorted(found)}
 
     async def _brokers(self, missing: Missing) -> list[BrokerPlace]:
-        return list(await self.admin.brokers.places())
+        """All registered broker processes; while no registry answers those that were registered before."""
+        try:
+            places = list(await self.admin.brokers.places())
+        except CallFailed:
+            known = self.membership.table.places()
+            if not known:
+                raise
+            return known
+        self.membership.observe(places)
+        return places
 
     async def _runtimes(self, missing: Missing) -> dict[str, dict[str, str] | str]:
         """By address what each broker process tells of itself, or why it does not."""
         admin = self.bounded(missing, VIEW_SECONDS)
         places = await self.brokers.get()
         told = await each(places, lambda one: self._runtime(admin, one, missing))
+        self.membership.table.answered(
+            {one.address: isinstance(words, dict) for one, words in zip(places, told, strict=True)}
+        )
         return dict(zip([one.address for one in places], told, strict=True))
 
     async def _runtime(self, admin: Admin, place: BrokerPlace, missing: Missing) -> dict[str, str] | str:
@@ -279,6 +312,7 @@ class PartialView(_View):
     """
 
     def __init__(self, whole: ClusterView, missing: Missing, seconds: float | None) -> None:
+        whole.note_gone(missing)
         self.missing = missing
         self.admin = whole.bounded(missing, seconds)
         self.topics = _Noting(whole.topics, missing)

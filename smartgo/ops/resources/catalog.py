@@ -36,6 +36,7 @@ from smartgo.ops.resources.groupmembers import GroupMembersApi
 from smartgo.ops.resources.groups import GroupsApi
 from smartgo.ops.resources.integrity import IntegrityApi
 from smartgo.ops.resources.kv import KvApi
+from smartgo.ops.resources.members import MembersApi
 from smartgo.ops.resources.messages import MessagesApi
 from smartgo.ops.resources.offsets import OffsetsApi
 from smartgo.ops.resources.resend import ResendApi
@@ -111,6 +112,7 @@ def all_resources(parts: ResourceParts) -> list[object]:
         TokensApi(security.tokens),
         AuditApi(security.audit),
         ClusterApi(env.clock, cluster.client, view),
+        MembersApi(view),
         StoresApi(view),
         BackupsApi(view),
         ClientsApi(view, node),
@@ -137,7 +139,7 @@ def all_resources(parts: ResourceParts) -> list[object]:
         DeadApi(view, inflater),
         ResendApi(view, outbox, jobs, inflater),
         offsets,
-        StatusApi(node),
+        StatusApi(node, view.membership),
         IntegrityApi(node),
         SettingsApi(node),
         MetricsApi(env.clock, parts.metrics),

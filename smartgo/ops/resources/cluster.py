@@ -10,13 +10,15 @@ from smartgo.client.administration.asking import named
 from smartgo.client.client import Client
 from smartgo.env.interfaces import IClock
 from smartgo.errors import CallFailed
-from smartgo.ops.reading.replicas import FollowingRow, SlaveRow, following_of, slaves_of
-from smartgo.ops.reading.view import ClusterView, PartialView, Source, each
+from smartgo.ops.membership.table import Unreachable
+from smartgo.ops.problems import Problem
+from smartgo.ops.reading.view import ClusterView, Source, each
+from smartgo.ops.resources.brokerrows import BROKER_SORTS, BrokerRow, BrokerView, broker_rows, broker_view
 from smartgo.ops.resources.kv import NameValue
 from smartgo.ops.resources.names import BrokerPath, ProcessQuery
 from smartgo.ops.security.audit import hidden
 from smartgo.ops.web.pagination import ListQuery, Page, page_of
-from smartgo.ops.web.partial import Partial
+from smartgo.ops.web.partial import Missing, Partial
 from smartgo.ops.web.routes import ADMIN, READ, RouteCall, route
 from smartgo.schema.bodies import ClusterInfo
 from smartgo.schema.codes import RequestCode
@@ -25,55 +27,13 @@ from smartgo.schema.command import Command
 _NO_BROKER: Final = {404: "There is no such broker."}
 
 
-class BrokerRow(msgspec.Struct, rename="camel"):
-    """
-    One broker process.
-
-    @ivar id: 0 the master, others its slaves.
-    @ivar up: whether it answers; if not, the following members are null.
-    @ivar put_tps: messages stored per second, over 10 s; C{get_tps} messages delivered.
-    @ivar put_today: messages stored since midnight; C{get_today} messages delivered.
-    @ivar disk_ratio: share in use of the disk that holds its log, 0 to 1.
-    @ivar log_bytes: size of all messages that it stores.
-    @ivar boot_ms: when it started; C{earliest_ms} when its oldest message was stored, wall clock.
-    @ivar role: C{ASYNC_MASTER}, C{SYNC_MASTER} or C{SLAVE}; null where it does not report it (RocketMQ).
-    @ivar slaves: the slaves that follow it.
-    @ivar following: its replication state; null for a master.
-    @ivar error: why it does not answer.
-    """
-
-    cluster: str
-    name: str
-    id: int
-    address: str
-    up: bool
-    version: str | None = None
-    put_tps: float | None = None
-    get_tps: float | None = None
-    put_today: int | None = None
-    get_today: int | None = None
-    disk_ratio: float | None = None
-    log_bytes: int | None = None
-    boot_ms: int | None = None
-    earliest_ms: int | None = None
-    role: str | None = None
-    slaves: list[SlaveRow] = []
-    following: FollowingRow | None = None
-    error: str | None = None
-
-
-class BrokerView(BrokerRow):
-    """One broker with its runtime information."""
-
-    runtime: dict[str, str] = {}
-
-
 class RegistryRow(msgspec.Struct, rename="camel"):
     """
     One registry.
 
     @ivar milliseconds: how long its answer took.
     @ivar brokers: broker processes that it knows.
+    @ivar last_seen_ms: when it answered for the last time, wall clock; null if it did not since the start.
     """
 
     address: str
@@ -81,6 +41,7 @@ class RegistryRow(msgspec.Struct, rename="camel"):
     milliseconds: float | None = None
     brokers: int | None = None
     error: str | None = None
+    last_seen_ms: int | None = None
 
 
 class ClusterRow(msgspec.Struct, rename="camel"):
@@ -95,7 +56,11 @@ class ClusterTotals(Partial, rename="camel"):
     Totals of the cluster; rates are messages per second over 10 s.
 
     @ivar topics: topics at all brokers that answered; null if none did. C{groups} likewise.
-    @ivar missing: brokers that did not answer: they are not counted.
+    @ivar brokers: broker processes, those that are missing too; C{brokers_down}: those that are missing or do not
+        answer, C{brokers_missing}: only those that were there and are no longer registered.
+    @ivar unreachable: what cannot be reached as brokers are missing; null while no broker is. A topic at two of them
+        counts twice.
+    @ivar missing: brokers that did not answer: their rates and messages are not counted.
     """
 
     clusters: list[ClusterRow]
@@ -109,6 +74,8 @@ class ClusterTotals(Partial, rename="camel"):
     put_today: int
     get_today: int
     log_bytes: int
+    brokers_missing: int
+    unreachable: Unreachable | None
 
 
 class Writable(msgspec.Struct, rename="camel", forbid_unknown_fields=True):
@@ -175,10 +142,12 @@ class ClusterApi:
     async def totals(self, call: RouteCall[None, None, None]) -> ClusterTotals:
         """Show totals of the cluster."""
         view = self._view.partial(call.missing)
-        info = await view.admin.brokers.cluster()
-        rows = await _rows(view)
+        rows = await broker_rows(self._view, view)
+        clusters: dict[str, set[str]] = {}
+        for one in rows:
+            clusters.setdefault(one.cluster, set()).add(one.name)
         return ClusterTotals(
-            [ClusterRow(name, sorted(brokers)) for name, brokers in sorted(info.cluster_addr_table.items())],
+            [ClusterRow(name, sorted(brokers)) for name, brokers in sorted(clusters.items())],
             list(self._client.registries),
             len(rows),
             sum(not one.up for one in rows),
@@ -189,6 +158,20 @@ class ClusterApi:
             sum(one.put_today or 0 for one in rows),
             sum(one.get_today or 0 for one in rows),
             sum(one.log_bytes or 0 for one in rows if one.id == 0),
+            sum(one.state == "missing" for one in rows),
+            self._unreachable(),
+        )
+
+    def _unreachable(self) -> Unreachable | None:
+        lost = self._view.membership.table.lost().values()
+        if not lost:
+            return None
+        counted = [one.counted_ms for one in lost if one.counted_ms is not None]
+        return Unreachable(
+            sum(one.topics for one in lost),
+            sum(one.queues for one in lost),
+            sum(one.messages for one in lost),
+            min(counted, default=None),
         )
 
     # -- brokers -----------------------------------------------------------------------------------------------
@@ -196,18 +179,22 @@ class ClusterApi:
     @route("GET", "/brokers", scope=READ, query=ListQuery, answer=Page[BrokerRow])
     async def brokers(self, call: RouteCall[None, ListQuery, None]) -> Page[BrokerRow]:
         """List broker processes; sorted by name, cluster, address, putTps, getTps, diskRatio or logBytes."""
-        return page_of(
-            await _rows(self._view.partial(call.missing)), call.query, _BROKER_SORTS, lambda one: one.name, "cluster"
-        )
+        rows = await broker_rows(self._view, self._view.partial(call.missing))
+        return page_of(rows, call.query, BROKER_SORTS, lambda one: one.name, "cluster")
 
     @route("GET", "/brokers/{name}", scope=READ, path_type=BrokerPath, answer=BrokerView, refuses=_NO_BROKER)
     async def broker(self, call: RouteCall[BrokerPath, None, None]) -> BrokerView:
-        """Show a broker's master with its runtime information."""
-        place = await self._view.broker(call.path.name)
-        told = (await self._view.runtimes.get()).get(place.address, "it was not asked")
-        row = _broker_row(place, told)
-        fields = {name: getattr(row, name) for name in row.__struct_fields__}
-        return BrokerView(**fields, runtime=told if isinstance(told, dict) else {})
+        """
+        Show a broker: its master with its runtime information, and its slaves.
+
+        A broker whose master is missing is shown with the master's row, however many slaves answer.
+        """
+        view = self._view.partial(Missing())
+        rows = [one for one in await broker_rows(self._view, view) if one.name == call.path.name]
+        if not rows:
+            raise Problem(404, f"there is no broker {call.path.name}", "broker-not-found")
+        told = (await self._view.runtimes.get()).get(rows[0].address, "")
+        return broker_view(rows, told if rows[0].up else "")
 
     @route(
         "GET",
@@ -289,14 +276,13 @@ class ClusterApi:
             answer = await self._client.ask(address, Command.request(RequestCode.GET_BROKER_CLUSTER_INFO))
             info = ClusterInfo.decode(answer.body)
         except CallFailed as error:
-            return RegistryRow(address, False, error=str(error))
+            self._view.membership.observe_registries({address: False})
+            seen = self._view.membership.registry(address).last_seen_ms
+            return RegistryRow(address, False, error=str(error), last_seen_ms=seen)
         took = round((self._clock.seconds() - begun) * 1000, 3)
-        return RegistryRow(address, True, took, sum(len(one.broker_addrs) for one in info.broker_addr_table.values()))
-
-
-async def _rows(view: PartialView) -> list[BrokerRow]:
-    runtimes = await view.runtimes.get()
-    return [_broker_row(one, runtimes.get(one.address, "it was not asked")) for one in await view.brokers.get()]
+        self._view.membership.observe_registries({address: True})
+        known = sum(len(one.broker_addrs) for one in info.broker_addr_table.values())
+        return RegistryRow(address, True, took, known, None, self._view.membership.registry(address).last_seen_ms)
 
 
 async def _count(source: Source[dict[str, Any]]) -> int | None:
@@ -305,63 +291,3 @@ async def _count(source: Source[dict[str, Any]]) -> int | None:
         return len(await source.get())
     except CallFailed:
         return None
-
-
-def _broker_row(place: Any, told: dict[str, str] | str) -> BrokerRow:
-    if isinstance(told, str):
-        return BrokerRow(place.cluster, place.name, place.id, place.address, False, error=told)
-    first, end = _whole(told, "commitLogMinOffset"), _whole(told, "commitLogMaxOffset")
-    return BrokerRow(
-        place.cluster,
-        place.name,
-        place.id,
-        place.address,
-        True,
-        told.get("brokerVersionDesc"),
-        _first(told, "putTps"),
-        _first(told, "getTransferredTps") or _first(told, "getTransferedTps"),
-        _since(told, "msgPutTotal"),
-        _since(told, "msgGetTotal"),
-        _first(told, "commitLogDiskRatio"),
-        None if first is None or end is None else end - first,
-        _whole(told, "bootTimestamp"),
-        _time(_whole(told, "earliestMessageTimeStamp")),
-        told.get("brokerRole"),
-        slaves_of(told),
-        following_of(told),
-    )
-
-
-def _first(told: dict[str, str], name: str) -> float | None:
-    """Return the first of the decimal numbers of a figure."""
-    try:
-        return float(told.get(name, "").split(" ")[0])
-    except ValueError:
-        return None
-
-
-def _whole(told: dict[str, str], name: str) -> int | None:
-    try:
-        return int(told.get(name, ""))
-    except ValueError:
-        return None
-
-
-def _since(told: dict[str, str], name: str) -> int | None:
-    now, morning = _whole(told, f"{name}TodayNow"), _whole(told, f"{name}TodayMorning")
-    return None if now is None or morning is None else now - morning
-
-
-def _time(ms: int | None) -> int | None:
-    return ms if ms is not None and ms > 0 else None
-
-
-_BROKER_SORTS: Final = {
-    "cluster": lambda one: (one.cluster, one.name, one.id),
-    "name": lambda one: (one.name, one.id),
-    "address": lambda one: one.address,
-    "putTps": lambda one: one.put_tps or 0.0,
-    "getTps": lambda one: one.get_tps or 0.0,
-    "diskRatio": lambda one: one.disk_ratio or 0.0,
-    "logBytes": lambda one: one.log_bytes or 0,
-}

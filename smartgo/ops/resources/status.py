@@ -10,8 +10,9 @@ from prometheus_client import CollectorRegistry
 from prometheus_client.exposition import CONTENT_TYPE_LATEST, generate_latest
 
 from smartgo.env.interfaces import IClock
-from smartgo.health.readiness import PartState
+from smartgo.health.readiness import PartState, members_state
 from smartgo.ops.interfaces import ILocalNode, RecoveryReport
+from smartgo.ops.membership.memory import MemberMemory
 from smartgo.ops.problems import Problem, ProblemBody
 from smartgo.ops.web.routes import READ, Raw, RouteCall, route
 
@@ -60,9 +61,10 @@ class NotReady(Problem):
 class StatusApi:
     """Health, readiness, figures."""
 
-    def __init__(self, node: ILocalNode | None) -> None:
+    def __init__(self, node: ILocalNode | None, membership: MemberMemory) -> None:
         """@param node: the process around the API; C{None} where it fronts a cluster from outside."""
         self._node = node
+        self._membership = membership
 
     @route("GET", "/health", scope=None, answer=Health, remote=False, tag="process")
     def health(self, call: RouteCall[None, None, None]) -> Health:
@@ -79,13 +81,24 @@ class StatusApi:
         refuses={503: "The process is not ready."},
     )
     def ready(self, call: RouteCall[None, None, None]) -> Readiness:
-        """Tell whether the process is ready to serve; 503 if it is not, with C{recovery} while the store recovers."""
+        """
+        Tell whether the process is ready to serve; 503 if it is not, with C{recovery} while the store recovers.
+
+        The checks C{brokers} and C{registries} name the members of the cluster that are missing. They do not make this
+        process unready: it serves, and during an incident people need it.
+        """
         checks = [] if self._node is None else list(self._node.checks())
         bad = [one.name for one in checks if not one.well]
         if bad:
             raise NotReady(bad, None if self._node is None else self._node.recovery())
-        shown = checks if call.principal.may(READ) else []
+        shown = [*checks, *self._members()] if call.principal.may(READ) else []
         return Readiness(True, shown)
+
+    def _members(self) -> list[PartState]:
+        """Return whether all members of the cluster are there."""
+        brokers = [one.member.subject for one in self._membership.statuses() if one.state == "missing"]
+        registries = [one.address for one in self._membership.registries() if one.up is False]
+        return [members_state("brokers", brokers), members_state("registries", registries)]
 
     @route("GET", "/process", scope=READ, answer=dict[str, float], remote=False, tag="process")
     def figures(self, call: RouteCall[None, None, None]) -> dict[str, float]:

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Annotated, Any, Final, Literal
 
 import msgspec
 from msgspec import Meta
 
-from smartgo.client.administration.topics import DEFAULT_QUEUES
+from smartgo.client.administration.topics import DEFAULT_QUEUES, kind_of
 from smartgo.client.internal.route import READ as READABLE
 from smartgo.client.internal.route import WRITE as WRITABLE
 from smartgo.errors import CallFailed, PeerRefused
+from smartgo.ops.membership.table import TopicContent
 from smartgo.ops.problems import Problem
 from smartgo.ops.reading.queuereader import ClusterQueueReader
 from smartgo.ops.reading.view import ClusterView, PartialView, TopicEntry, each
@@ -23,6 +25,8 @@ from smartgo.schema.topics import check_topic
 
 Perm = Literal["read-write", "read", "write", "none"]
 Kind = Literal["normal", "retry", "dead", "system"]
+Lost = Mapping[str, Mapping[str, TopicContent]]
+"""What cannot be reached, by topic, then by broker."""
 
 _BITS: Final[dict[str, int]] = {"read-write": READABLE | WRITABLE, "read": READABLE, "write": WRITABLE, "none": 0}
 _GONE: Final = {404: "There is no such topic, or no such broker."}
@@ -49,6 +53,14 @@ class Amounts(msgspec.Struct, rename="camel"):
     put_tps: float | None
 
 
+class LostAtBroker(msgspec.Struct, rename="camel"):
+    """The part of a topic at a broker that is missing, as it was counted for the last time."""
+
+    broker: str
+    queues: int
+    messages: int
+
+
 class TopicRow(msgspec.Struct, rename="camel"):
     """
     One topic.
@@ -57,6 +69,8 @@ class TopicRow(msgspec.Struct, rename="camel"):
     @ivar read_queues: at all its brokers together; C{write_queues} likewise.
     @ivar perm: of all its brokers together; each broker's may differ.
     @ivar amounts: if requested.
+    @ivar unreachable: what cannot be reached, by broker: those of its brokers of which no process answers. A topic that
+        is at no other broker has no C{brokers} and no queues.
     """
 
     name: str
@@ -67,6 +81,7 @@ class TopicRow(msgspec.Struct, rename="camel"):
     perm: Perm
     order: bool
     amounts: Amounts | None = None
+    unreachable: list[LostAtBroker] = []
 
 
 class TopicSettings(msgspec.Struct, rename="camel"):
@@ -166,16 +181,19 @@ class TopicsApi:
         """List topics; sorted by name, kind, readQueues, writeQueues or brokers."""
         query = call.query
         view = self._view.partial(call.missing)
-        entries = list((await view.topics.get()).values())
+        topics = await view.topics.get()
+        lost = self._view.membership.table.topics_lost()
+        entries = list(_with_lost(topics, lost).values())
         if query.kind:
             entries = [one for one in entries if one.kind in query.kind]
         if query.broker:
-            entries = [one for one in entries if query.broker in one.configs]
+            entries = [one for one in entries if query.broker in one.configs or query.broker in lost.get(one.name, ())]
         page = page_of(entries, query, _SORTS, _name, "name")
-        rows = [_row(one) for one in page.items]
+        rows = [_row(one, lost) for one in page.items]
         if query.amounts:
-            asked = await each(rows, lambda row: _amounts(view, row.name))
-            for row, amounts in zip(rows, asked, strict=True):
+            reachable = [row for row in rows if row.brokers]
+            asked = await each(reachable, lambda row: _amounts(view, row.name))
+            for row, amounts in zip(reachable, asked, strict=True):
                 row.amounts = amounts
         return Page(rows, page.total, page.next)
 
@@ -201,8 +219,11 @@ class TopicsApi:
     async def show(self, call: RouteCall[TopicPath, None, None]) -> TopicView:
         """Show a topic: its settings at each broker and its messages."""
         view = self._view.partial(call.missing)
-        entry = await view.topic(call.path.name)
-        row = _row(entry)
+        topics = await view.topics.get()
+        lost = self._view.membership.table.topics_lost()
+        topics = _with_lost(topics, lost)
+        entry = topics[call.path.name] if call.path.name in topics else await view.topic(call.path.name)
+        row = _row(entry, lost)
         return TopicView(
             row.name,
             row.kind,
@@ -211,7 +232,8 @@ class TopicsApi:
             row.write_queues,
             row.perm,
             row.order,
-            await _amounts(view, entry.name),
+            await _amounts(view, entry.name) if row.brokers else None,
+            row.unreachable,
             [
                 TopicSettings(
                     broker,
@@ -333,7 +355,12 @@ async def _add_first(view: PartialView, topic: str, row: QueueRow) -> None:
     row.first_ms = first.messages[0].stored.stored_ms if first.messages else None
 
 
-def _row(entry: TopicEntry) -> TopicRow:
+def _with_lost(topics: dict[str, TopicEntry], lost: Lost) -> dict[str, TopicEntry]:
+    """Return topics by name, and with them those that only brokers had of which no process answers."""
+    return {**{name: TopicEntry(name, str(kind_of(name))) for name in lost}, **topics}
+
+
+def _row(entry: TopicEntry, lost: Lost | None = None) -> TopicRow:
     configs = entry.configs.values()
     bits = 0
     for one in configs:
@@ -346,6 +373,11 @@ def _row(entry: TopicEntry) -> TopicRow:
         sum(one.write_queue_nums for one in configs),
         perm_of(bits),
         any(one.order for one in configs),
+        None,
+        [
+            LostAtBroker(name, one.queues, one.messages)
+            for name, one in sorted((lost or {}).get(entry.name, {}).items())
+        ],
     )
 
 

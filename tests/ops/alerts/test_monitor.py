@@ -9,9 +9,10 @@ from typing import Any, cast
 from twisted.internet.defer import Deferred
 from twisted.trial.unittest import SynchronousTestCase
 
+from smartgo.client.administration.brokers import BrokerPlace
 from smartgo.node.ops import LocalNode
 from smartgo.ops.alerts import monitor as watch
-from smartgo.ops.alerts.monitor import GONE, AlertMonitor
+from smartgo.ops.alerts.monitor import AlertMonitor
 from smartgo.ops.alerts.table import AlertTable, RuleAdjustment, Summary
 from smartgo.ops.figures.sampler import FIGURES, BrokerFigures
 from smartgo.ops.reading.survey import UNKNOWN
@@ -151,30 +152,50 @@ class WatchTests(AlertsCase):
         self.assertIn(("broker-down", "broker-x#1", "firing"), self.alerts("?q=broker-down"))
         self.assertEqual(self.alerts("?q=disk"), [])
 
+    def leave(self) -> None:
+        """Let a broker register, and leave."""
+        memory = self.front.ops.membership
+        here = self.front.ops.membership.table.places()
+        memory.observe([*here, BrokerPlace("c", "broker-x", 0, "192.0.2.1:1")])
+        self.cluster.env.clock.advance(1)
+        memory.observe(here)
+
     def test_gone(self) -> None:
-        """A broker that is not registered any more is noticed, and forgotten after a day."""
-        row = BrokerFigures("c", "broker-x", 0, "192.0.2.1:1", True)
-        self.watch.look([row])
-        self.cluster.env.clock.advance(61)
-        self.watch.look([])
+        """A broker that is no longer registered is critical at once, until somebody takes it out of service."""
+        self.wait(2)
+        self.leave()
+        self.wait(10)
         self.assertEqual(self.alerts("?q=broker-x"), [("broker-gone", "broker-x", "firing")])
-        self.cluster.env.clock.advance(GONE)
-        self.watch.look([])
+        self.assertEqual(self.watch.summary().critical, 1)
+        self.cluster.env.clock.advance(86_400)
+        self.wait(10)
+        self.assertEqual(self.alerts("?q=broker-x"), [("broker-gone", "broker-x", "firing")])
+        self.assertEqual(self.ask("DELETE", "/brokers/broker-x").status, 200)
+        self.wait(11)
         self.assertEqual(self.alerts("?q=broker-x"), [("broker-gone", "broker-x", "resolved")])
 
     def test_gone_over_restart(self) -> None:
-        """A broker that had left before a restart of ours is still gone after it, and forgotten after its day."""
-        self.watch.look([BrokerFigures("c", "broker-x", 0, "192.0.2.1:1", True)])
-        self.cluster.env.clock.advance(61)
-        self.watch.look([])
+        """A broker that was missing before a restart of ours is still missing after it."""
+        self.wait(2)
+        self.leave()
+        self.wait(10)
         self.front.stop_api()
         self.front = Front(self.cluster, LocalNode(self.cluster.configuration, []))
         self.token = self.front.ops.tokens.create("boss2", ["admin"])[1]
-        self.watch.look([])
+        self.wait(10)
         self.assertEqual(self.alerts("?q=broker-x"), [("broker-gone", "broker-x", "firing")])
-        self.cluster.env.clock.advance(GONE)
-        self.watch.look([])
-        self.assertEqual(self.alerts("?q=broker-x"), [("broker-gone", "broker-x", "resolved")])
+
+    def test_masterless(self) -> None:
+        """A broker of which only a slave is registered is critical at once."""
+        self.wait(2)
+        memory = self.front.ops.membership
+        here = BrokerPlace("c", "broker-x", 1, "192.0.2.1:1")
+        memory.observe([*memory.table.places(), here])
+        self.watch.look([BrokerFigures("c", "broker-x", 1, "192.0.2.1:1", True)])
+        self.assertIn(("master-missing", "broker-x", "firing"), self.alerts("?q=broker-x"))
+        memory.observe([*memory.table.places(), BrokerPlace("c", "broker-x", 0, "192.0.2.1:2")])
+        self.watch.look([BrokerFigures("c", "broker-x", 1, "192.0.2.1:1", True)])
+        self.assertIn(("master-missing", "broker-x", "resolved"), self.alerts("?q=broker-x"))
 
     def test_unknown(self) -> None:
         """Of groups and dead letters that a broker did not tell of for a while, alerts stay as they are."""

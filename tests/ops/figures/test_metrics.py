@@ -9,16 +9,22 @@ import shutil
 import subprocess
 from unittest import SkipTest
 
-from prometheus_client import generate_latest
+from prometheus_client import CollectorRegistry, generate_latest
 from prometheus_client.parser import text_string_to_metric_families
 from twisted.trial.unittest import SynchronousTestCase
 
 from smartgo.broker.broker import Broker
+from smartgo.client.administration.brokers import BrokerPlace
 from smartgo.net.memorybudget import Kind
 from smartgo.ops.figures.brokermetrics import BrokerMetrics
+from smartgo.ops.figures.membershipmetrics import MembershipMetrics
 from smartgo.ops.figures.metrics import Stalls, metrics_of
+from smartgo.ops.membership.memory import MemberMemory
+from smartgo.ops.membership.table import TopicContent
+from smartgo.tablefile import TableFile
 from tests.broker.cluster.test_replication import Pair
 from tests.broker.fakecluster import Cluster
+from tests.fakes import FakeEnvironment
 from tests.remoting.doubles import sweeper_of
 
 DOCS = os.path.join(os.path.dirname(__file__), "..", "..", "..", "docs")
@@ -252,6 +258,46 @@ class ProcessMetricsTests(MetricsCase):
         self.assertEqual(self.value("smartgo_memory_paused"), 0)
 
 
+def remembered() -> MemberMemory:
+    """Return a memory of two brokers and a registry: broker-a has lost its master, broker-b is gone."""
+    env = FakeEnvironment()
+    memory = MemberMemory(env, TableFile(env, "/members.json"), ["10.0.0.1:9876", "10.0.0.2:9876"])
+    slave = BrokerPlace("C", "broker-a", 1, "10.0.0.1:10921")
+    memory.observe([slave, BrokerPlace("C", "broker-a", 0, "a:1"), BrokerPlace("C", "broker-b", 0, "b:1")])
+    memory.counted("broker-b", {"T": TopicContent(4, 1000)}, ["T"])
+    env.clock.advance(90)
+    memory.observe([slave])
+    memory.observe_registries({"10.0.0.1:9876": False})
+    return memory
+
+
+class MembershipMetricsTests(SynchronousTestCase):
+    """The members of the cluster."""
+
+    def test_missing(self) -> None:
+        """Each process that was there has a series, each broker what cannot be reached, each registry its state."""
+        registry = CollectorRegistry()
+        registry.register(MembershipMetrics(remembered()))
+
+        def value(name: str, **labels: str) -> float | None:
+            return registry.get_sample_value(name, {"cluster": "C", **labels})
+
+        states = {
+            (broker, number): (
+                value("smartgo_member_up", broker=broker, id=number),
+                value("smartgo_member_missing_seconds", broker=broker, id=number),
+            )
+            for broker, number in (("broker-a", "0"), ("broker-a", "1"), ("broker-b", "0"))
+        }
+        self.assertEqual(states, {("broker-a", "0"): (0, 90), ("broker-a", "1"): (1, None), ("broker-b", "0"): (0, 90)})
+        for broker, headless, messages, queues in (("broker-a", 1, 0, 0), ("broker-b", 0, 1000, 4)):
+            self.assertEqual(value("smartgo_broker_without_master", broker=broker), headless)
+            self.assertEqual(value("smartgo_unreachable_messages", broker=broker), messages)
+            self.assertEqual(value("smartgo_unreachable_queues", broker=broker), queues)
+        self.assertEqual(registry.get_sample_value("smartgo_registry_up", {"address": "10.0.0.1:9876"}), 0)
+        self.assertIsNone(registry.get_sample_value("smartgo_registry_up", {"address": "10.0.0.2:9876"}))
+
+
 class DocumentTests(MetricsCase):
     """The dashboard, the alert rules and the page about them."""
 
@@ -262,7 +308,9 @@ class DocumentTests(MetricsCase):
         self.addCleanup(pair.stop)
         pair.pump(4.0)
         slave = metrics_of(pair.env, pair.slave, None, lambda: self.stalls)
-        text = self.text() + generate_latest(slave).decode()
+        members = CollectorRegistry()
+        members.register(MembershipMetrics(remembered()))
+        text = self.text() + generate_latest(slave).decode() + generate_latest(members).decode()
         self.families = list(text_string_to_metric_families(text))
 
     def test_dashboard_and_rules(self) -> None:

@@ -9,7 +9,7 @@ from twisted.trial.unittest import SynchronousTestCase
 from smartgo.broker.cluster.replicationstate import Replicated, replication_info
 from smartgo.ha.interfaces import SlaveSeen, SlaveState
 from smartgo.ops.reading.replicas import FollowingRow, SlaveRow, following_of, slaves_of
-from smartgo.ops.resources.cluster import BrokerRow
+from smartgo.ops.resources.brokerrows import BrokerRow
 from tests.ops.front import Front
 
 

@@ -33,7 +33,9 @@ class StatusTests(SynchronousTestCase):
         """It is ready while all is well; who may not read is not told what is checked."""
         self.assertEqual(self.front.get("/ready"), {"ready": True, "checks": []})
         found = self.front.get("/ready", token=self.token)
-        self.assertEqual([one["name"] for one in found["checks"]], ["registry", "broker", "store"])
+        self.assertEqual(
+            [one["name"] for one in found["checks"]], ["registry", "broker", "store", "brokers", "registries"]
+        )
         self.front.cluster.broker.store.hold_back("the disk is full")
         answer = self.front.ask("GET", "/ready")
         self.assertEqual((answer.status, answer.code), (503, "not-ready"))

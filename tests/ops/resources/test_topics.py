@@ -9,11 +9,14 @@ import msgspec
 from twisted.internet.defer import Deferred, succeed
 from twisted.trial.unittest import SynchronousTestCase
 
+from smartgo.client.administration.brokers import BrokerPlace
+from smartgo.ops.membership.memory import MemberMemory
 from smartgo.ops.reading.view import ClusterView
 from smartgo.ops.resources.topics import TopicsApi, TopicsQuery
 from smartgo.ops.web.partial import Missing
 from smartgo.schema.bodies import TopicConfig
-from tests.fakes import FakeClock
+from smartgo.tablefile import TableFile
+from tests.fakes import FakeClock, FakeEnvironment
 
 TOPICS = 10_000
 
@@ -40,6 +43,15 @@ class Admin:
 
     def __init__(self) -> None:
         self.topics = Topics()
+        self.brokers = Brokers()
+
+
+class Brokers:
+    """No broker processes."""
+
+    def places(self) -> Deferred[list[BrokerPlace]]:
+        """Return which there are."""
+        return succeed([])
 
 
 class ScaleTests(SynchronousTestCase):
@@ -48,7 +60,9 @@ class ScaleTests(SynchronousTestCase):
     def setUp(self) -> None:
         self.admin = Admin()
         admin = cast("Any", self.admin)
-        self.api = TopicsApi(ClusterView(FakeClock(), admin, lambda missing, seconds: admin))
+        env = FakeEnvironment()
+        memory = MemberMemory(env, TableFile(env, "/members.json"), [])
+        self.api = TopicsApi(ClusterView(FakeClock(), admin, lambda missing, seconds: admin, memory))
 
     def page(self, **query: Any) -> Any:
         """One page of the list."""

@@ -13,6 +13,7 @@ import { amount, ruleName, severityTone } from "./alertwords.js";
 export const RULES = [
   "broker-down",
   "broker-gone",
+  "master-missing",
   "store-refuses",
   "recovery-long",
   "disk-full",

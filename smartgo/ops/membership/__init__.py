@@ -1,0 +1,1 @@
+"""The memory of the cluster's members: brokers, slaves and registries that were there, until a person removes them."""

@@ -1,0 +1,317 @@
+"""
+The table of the cluster's members: which broker processes and registries were there, which are there now, and which
+topics each broker had. Sans I/O, without a clock.
+
+A broker process is known by its broker's name and its id (0 the master, others its slaves). One that is no longer
+registered stays in the table as I{missing} until L{MembershipTable.forget} takes it out.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Final, Literal, NamedTuple
+
+import msgspec
+
+from smartgo.client.administration.brokers import BrokerPlace
+from smartgo.client.internal.route import MASTER
+from smartgo.errors import BadBody
+
+MEMBERS: Final = 1000
+"""Broker processes that are remembered; of more, those that are missing for the longest time are forgotten."""
+TOPICS: Final = 1000
+"""Topics of one broker that are remembered one by one, those with the most messages; the totals count all."""
+
+ProcessState = Literal["up", "down", "missing"]
+"""
+State of one broker process: C{up} answers; C{down} is registered and does not answer; C{missing} was there, and is no
+longer registered.
+"""
+
+BrokerState = Literal["up", "slave-missing", "no-master", "missing"]
+"""
+State of a broker, which is a master and its slaves: C{up}: all of them answer; C{slave-missing}: the master answers and
+a slave does not; C{no-master}: only slaves answer, so that it stores nothing; C{missing}: none answers, so that its
+messages cannot be reached.
+"""
+
+
+class BrokerMember(msgspec.Struct, rename="camel"):
+    """
+    One broker process that is there, or was.
+
+    @ivar id: 0 the master, others its slaves.
+    @ivar address: the last one that it registered.
+    @ivar first_seen_ms: when it was registered for the first time that is known; C{last_seen_ms} the last time.
+    """
+
+    cluster: str
+    name: str
+    id: int
+    address: str
+    first_seen_ms: int
+    last_seen_ms: int
+
+    @property
+    def subject(self) -> str:
+        """Return its name in alerts: that of its broker, for slaves with C{#} and the id."""
+        return subject_of(self.name, self.id)
+
+
+class TopicContent(msgspec.Struct, rename="camel"):
+    """The queues and the stored messages of one topic at one broker."""
+
+    queues: int
+    messages: int
+
+
+class BrokerContent(msgspec.Struct, rename="camel"):
+    """
+    The topics of a broker, as they were counted for the last time.
+
+    @ivar topics: by name, without the brokers' own; at most L{TOPICS}.
+    @ivar count: how many topics of applications it has; C{queues} and C{messages} are those of these topics.
+    @ivar counted_ms: when that was, wall clock.
+    """
+
+    topics: dict[str, TopicContent]
+    count: int
+    queues: int
+    messages: int
+    counted_ms: int
+
+
+class Unreachable(msgspec.Struct, rename="camel"):
+    """
+    The topics, queues and messages that cannot be reached while a broker is missing.
+
+    @ivar topics: topics of applications that are at least in part there; C{queues} and C{messages} are theirs.
+    @ivar counted_ms: when that was counted for the last time, wall clock; null: never.
+    """
+
+    topics: int
+    queues: int
+    messages: int
+    counted_ms: int | None
+
+
+class MemberStatus(NamedTuple):
+    """
+    One broker process, and its state.
+
+    @ivar broker_state: the state of the broker that it belongs to.
+    @ivar unreachable: what cannot be reached; C{None} unless the broker is missing.
+    """
+
+    member: BrokerMember
+    state: ProcessState
+    broker_state: BrokerState
+    unreachable: Unreachable | None
+
+
+class SavedMembership(msgspec.Struct, rename="camel"):
+    """The members that survive a restart."""
+
+    members: list[BrokerMember]
+    contents: dict[str, BrokerContent]
+
+
+def subject_of(name: str, id: int) -> str:
+    """
+    Return the name of a broker process in alerts.
+
+    >>> subject_of("broker-a", 0), subject_of("broker-a", 1)
+    ('broker-a', 'broker-a#1')
+    """
+    return name if id == MASTER else f"{name}#{id}"
+
+
+def state_of_broker(processes: Mapping[int, ProcessState]) -> BrokerState:
+    """
+    Return the state of a broker by the states of its processes.
+
+    >>> state_of_broker({0: "missing", 1: "up"})
+    'no-master'
+    """
+    up = [one for one, state in processes.items() if state == "up"]
+    if not up:
+        return "missing"
+    if MASTER not in up:
+        return "no-master"
+    return "up" if len(up) == len(processes) else "slave-missing"
+
+
+class MembershipTable:
+    """The members that are remembered, and their states as of the last observation."""
+
+    def __init__(self) -> None:
+        self._members: dict[tuple[str, int], BrokerMember] = {}
+        self._registered: set[tuple[str, int]] | None = None  # None before the first observation
+        self._silent: set[str] = set()  # addresses that did not answer when they were last asked
+        self._contents: dict[str, BrokerContent] = {}
+
+    # -- observing ---------------------------------------------------------------------------------------------
+
+    def observe(self, places: Iterable[BrokerPlace], now_ms: int) -> bool:
+        """
+        Take the broker processes that the registries have.
+
+        @param now_ms: wall clock.
+        @return: whether another process is there than before, or one is no longer there.
+        """
+        before = self._registered
+        registered = set()
+        changed = False
+        for one in places:
+            key = one.name, one.id
+            registered.add(key)
+            known = self._members.get(key)
+            if known is None:
+                self._members[key] = BrokerMember(one.cluster, one.name, one.id, one.address, now_ms, now_ms)
+                changed = True
+                continue
+            changed |= (known.cluster, known.address) != (one.cluster, one.address)
+            known.cluster, known.address, known.last_seen_ms = one.cluster, one.address, now_ms
+        self._registered = registered
+        self._bound()
+        return changed or registered != before
+
+    def answered(self, answers: Mapping[str, bool]) -> None:
+        """Take by address whether each registered process answers; others count as answering."""
+        self._silent = {address for address, well in answers.items() if not well}
+
+    def counted(self, name: str, topics: Mapping[str, TopicContent], normal: Iterable[str], now_ms: int) -> None:
+        """
+        Take what a broker has.
+
+        @param topics: its topics by name, without the brokers' own.
+        @param normal: those of them that applications made.
+        """
+        of_applications = [topics[one] for one in normal]
+        largest = sorted(topics, key=lambda topic: (-topics[topic].messages, topic))[:TOPICS]
+        self._contents[name] = BrokerContent(
+            {topic: topics[topic] for topic in sorted(largest)},
+            len(of_applications),
+            sum(one.queues for one in of_applications),
+            sum(one.messages for one in of_applications),
+            now_ms,
+        )
+
+    def _bound(self) -> None:
+        over = len(self._members) - MEMBERS
+        if over > 0:
+            missing = sorted(self.missing(), key=lambda one: one.last_seen_ms)
+            for one in missing[:over]:
+                self._remove(one)
+
+    def _remove(self, member: BrokerMember) -> None:
+        del self._members[member.name, member.id]
+        if not any(name == member.name for name, _ in self._members):
+            self._contents.pop(member.name, None)
+
+    # -- states ------------------------------------------------------------------------------------------------
+
+    @property
+    def observed(self) -> bool:
+        """Tell whether the registries were asked since the start; before that no process is called missing."""
+        return self._registered is not None
+
+    def missing(self) -> list[BrokerMember]:
+        """Return the processes that are missing, by name and id."""
+        if self._registered is None:
+            return []
+        return [self._members[key] for key in sorted(self._members.keys() - self._registered)]
+
+    def places(self) -> list[BrokerPlace]:
+        """Return the processes that are not missing, as the registries had them last; before that all."""
+        return sorted(
+            BrokerPlace(one.cluster, one.name, one.id, one.address)
+            for key, one in self._members.items()
+            if self._registered is None or key in self._registered
+        )
+
+    def _state(self, member: BrokerMember) -> ProcessState:
+        if self._registered is not None and (member.name, member.id) not in self._registered:
+            return "missing"
+        return "down" if member.address in self._silent else "up"
+
+    def statuses(self) -> list[MemberStatus]:
+        """Return all processes with their states, by name and id."""
+        states: dict[str, dict[int, ProcessState]] = {}
+        for key in sorted(self._members):
+            states.setdefault(key[0], {})[key[1]] = self._state(self._members[key])
+        found = []
+        for name, processes in states.items():
+            of_broker = state_of_broker(processes)
+            lost = self._lost(name) if of_broker == "missing" else None
+            for number, state in processes.items():
+                found.append(MemberStatus(self._members[name, number], state, of_broker, lost))
+        return found
+
+    def lost(self) -> dict[str, Unreachable]:
+        """Return by name the brokers of which no process answers, with what cannot be reached."""
+        return {one.member.name: one.unreachable for one in self.statuses() if one.unreachable is not None}
+
+    def gone(self) -> dict[str, int]:
+        """Return by name the brokers of which no process is registered, and when one last was, wall clock."""
+        last: dict[str, int] = {}
+        for one in self.missing():
+            last[one.name] = max(last.get(one.name, 0), one.last_seen_ms)
+        return {name: at for name, at in last.items() if not self._has_registered(name)}
+
+    def masterless(self) -> list[str]:
+        """Return the names of brokers of which slaves are registered, and no master."""
+        names = {name for name, _ in self._registered or ()}
+        return sorted(name for name in names if (name, MASTER) not in (self._registered or ()))
+
+    def _has_registered(self, name: str) -> bool:
+        return any(one == name for one, _ in self._registered or ())
+
+    def _lost(self, name: str) -> Unreachable:
+        content = self._contents.get(name)
+        if content is None:
+            return Unreachable(0, 0, 0, None)
+        return Unreachable(content.count, content.queues, content.messages, content.counted_ms)
+
+    def content(self, name: str) -> BrokerContent | None:
+        """Return what a broker had when it was last asked; C{None} if it never was."""
+        return self._contents.get(name)
+
+    def topics_lost(self) -> dict[str, dict[str, TopicContent]]:
+        """Return what cannot be reached by topic, then by broker."""
+        found: dict[str, dict[str, TopicContent]] = {}
+        for name in self.lost():
+            content = self._contents.get(name)
+            for topic, one in content.topics.items() if content is not None else ():
+                found.setdefault(topic, {})[name] = one
+        return found
+
+    # -- taking out of service ---------------------------------------------------------------------------------
+
+    def members_of(self, name: str, id: int | None = None) -> list[BrokerMember]:
+        """Return the processes of a broker, by id. @param id: only that one."""
+        return [self._members[key] for key in sorted(self._members) if key[0] == name and id in (None, key[1])]
+
+    def forget(self, members: Iterable[BrokerMember]) -> None:
+        """Take processes out of the table; one that registers again is a new member."""
+        for one in members:
+            self._remove(one)
+
+    # -- keeping it --------------------------------------------------------------------------------------------
+
+    def saved(self) -> SavedMembership:
+        """Return what to save."""
+        return SavedMembership([self._members[key] for key in sorted(self._members)], dict(self._contents))
+
+    def restore(self, saved: SavedMembership) -> None:
+        """Load what was saved."""
+        self._members = {(one.name, one.id): one for one in saved.members}
+        self._contents = {name: one for name, one in saved.contents.items() if self.members_of(name)}
+
+
+def read_saved(data: bytes) -> SavedMembership:
+    """Read what L{MembershipTable.saved} gave. @raise BadBody: it is something else."""
+    try:
+        return msgspec.json.decode(data, type=SavedMembership)
+    except msgspec.MsgspecError as error:
+        raise BadBody(f"this is not a file of members: {error}") from None

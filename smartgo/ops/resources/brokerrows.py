@@ -1,0 +1,171 @@
+"""The rows of broker processes: those that are registered, and those that are missing."""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+import msgspec
+
+from smartgo.ops.membership.table import BrokerState, MemberStatus, ProcessState, Unreachable
+from smartgo.ops.reading.replicas import FollowingRow, SlaveRow, following_of, slaves_of
+from smartgo.ops.reading.view import ClusterView, PartialView
+
+_MISSING: Final = "it is missing: it is no longer registered"
+
+
+class BrokerRow(msgspec.Struct, rename="camel"):
+    """
+    One broker process.
+
+    @ivar id: 0 the master, others its slaves.
+    @ivar up: whether it answers; if not, the following members are null.
+    @ivar put_tps: messages stored per second, over 10 s; C{get_tps} messages delivered.
+    @ivar put_today: messages stored since midnight; C{get_today} messages delivered.
+    @ivar disk_ratio: share in use of the disk that holds its log, 0 to 1.
+    @ivar log_bytes: size of all messages that it stores.
+    @ivar boot_ms: when it started; C{earliest_ms} when its oldest message was stored, wall clock.
+    @ivar role: C{ASYNC_MASTER}, C{SYNC_MASTER} or C{SLAVE}; null where it does not report it (RocketMQ).
+    @ivar slaves: the slaves that follow it.
+    @ivar following: its replication state; null for a master.
+    @ivar error: why it does not answer.
+    @ivar state: C{up}; C{down}: it is registered and does not answer; C{missing}: it was there and is no longer
+        registered.
+    @ivar broker_state: of its master and slaves together: C{up}: all answer; C{slave-missing}: a slave does not;
+        C{no-master}: only slaves do, and it stores nothing; C{missing}: none does.
+    @ivar first_seen_ms: when it was registered for the first time, C{last_seen_ms} the last time, wall clock.
+    @ivar unreachable: what cannot be reached while all of its broker is missing; else null.
+    """
+
+    cluster: str
+    name: str
+    id: int
+    address: str
+    up: bool
+    version: str | None = None
+    put_tps: float | None = None
+    get_tps: float | None = None
+    put_today: int | None = None
+    get_today: int | None = None
+    disk_ratio: float | None = None
+    log_bytes: int | None = None
+    boot_ms: int | None = None
+    earliest_ms: int | None = None
+    role: str | None = None
+    slaves: list[SlaveRow] = []
+    following: FollowingRow | None = None
+    error: str | None = None
+    state: ProcessState = "up"
+    broker_state: BrokerState = "up"
+    first_seen_ms: int | None = None
+    last_seen_ms: int | None = None
+    unreachable: Unreachable | None = None
+
+
+class BrokerView(BrokerRow):
+    """
+    One broker with its runtime information.
+
+    @ivar members: its master and its slaves, those that are missing too.
+    """
+
+    runtime: dict[str, str] = {}
+    members: list[BrokerRow] = []
+
+
+async def broker_rows(cluster: ClusterView, view: PartialView) -> list[BrokerRow]:
+    """Return all broker processes, by cluster, name and id."""
+    runtimes = await view.runtimes.get()
+    rows = {
+        (one.name, one.id): _broker_row(one, runtimes.get(one.address, "it was not asked"))
+        for one in await view.brokers.get()
+    }
+    for status in cluster.membership.statuses():
+        key = status.member.name, status.member.id
+        if status.state == "missing" and key not in rows:
+            rows[key] = _missing_row(status)
+        if key in rows:
+            _add_state(rows[key], status)
+    return sorted(rows.values(), key=lambda one: (one.cluster, one.name, one.id))
+
+
+def _missing_row(status: MemberStatus) -> BrokerRow:
+    member = status.member
+    return BrokerRow(member.cluster, member.name, member.id, member.address, False, error=_MISSING)
+
+
+def _add_state(row: BrokerRow, status: MemberStatus) -> None:
+    row.state = status.state
+    row.broker_state = status.broker_state
+    row.first_seen_ms, row.last_seen_ms = status.member.first_seen_ms, status.member.last_seen_ms
+    row.unreachable = status.unreachable
+
+
+def broker_view(rows: list[BrokerRow], runtime: dict[str, str] | str) -> BrokerView:
+    """
+    Return a broker with its runtime information.
+
+    @param rows: its processes by id, at least one; the first is the one that is shown.
+    @param runtime: what that one told, or why it did not.
+    """
+    fields = {name: getattr(rows[0], name) for name in rows[0].__struct_fields__}
+    return BrokerView(**fields, runtime=runtime if isinstance(runtime, dict) else {}, members=rows)
+
+
+def _broker_row(place: Any, told: dict[str, str] | str) -> BrokerRow:
+    if isinstance(told, str):
+        return BrokerRow(place.cluster, place.name, place.id, place.address, False, error=told)
+    first, end = _whole(told, "commitLogMinOffset"), _whole(told, "commitLogMaxOffset")
+    return BrokerRow(
+        place.cluster,
+        place.name,
+        place.id,
+        place.address,
+        True,
+        told.get("brokerVersionDesc"),
+        _first(told, "putTps"),
+        _first(told, "getTransferredTps") or _first(told, "getTransferedTps"),
+        _since(told, "msgPutTotal"),
+        _since(told, "msgGetTotal"),
+        _first(told, "commitLogDiskRatio"),
+        None if first is None or end is None else end - first,
+        _whole(told, "bootTimestamp"),
+        _time(_whole(told, "earliestMessageTimeStamp")),
+        told.get("brokerRole"),
+        slaves_of(told),
+        following_of(told),
+    )
+
+
+def _first(told: dict[str, str], name: str) -> float | None:
+    """Return the first of the decimal numbers of a figure."""
+    try:
+        return float(told.get(name, "").split(" ")[0])
+    except ValueError:
+        return None
+
+
+def _whole(told: dict[str, str], name: str) -> int | None:
+    try:
+        return int(told.get(name, ""))
+    except ValueError:
+        return None
+
+
+def _since(told: dict[str, str], name: str) -> int | None:
+    now, morning = _whole(told, f"{name}TodayNow"), _whole(told, f"{name}TodayMorning")
+    return None if now is None or morning is None else now - morning
+
+
+def _time(ms: int | None) -> int | None:
+    return ms if ms is not None and ms > 0 else None
+
+
+BROKER_SORTS: Final = {
+    "cluster": lambda one: (one.cluster, one.name, one.id),
+    "name": lambda one: (one.name, one.id),
+    "address": lambda one: one.address,
+    "putTps": lambda one: one.put_tps or 0.0,
+    "getTps": lambda one: one.get_tps or 0.0,
+    "diskRatio": lambda one: one.disk_ratio or 0.0,
+    "logBytes": lambda one: one.log_bytes or 0,
+}

@@ -1,0 +1,1 @@
+"""Tests of the memory of the cluster's members."""
