@@ -131,17 +131,15 @@ class SamplerTests(SynchronousTestCase):
     def test_rates(self) -> None:
         """The history of the cluster and its brokers fills by itself, with rates made of totals."""
         cluster = self.front.cluster
-        self.front.ops.subjects.stop()
-        self.patch(
-            self.front.ops.sampler, "_looked", lambda rows: None
-        )  # whose requests take a tenth of a second here, from time to time
+        self.front.ops.subjects.stop()  # whose requests take a tenth of a second here, from time to time
         cluster.pump(12.0)
         for _ in range(50):
             cluster.send("Orders")
         cluster.pump(20.0)
         found = self.front.get("/history")
         self.assertEqual(found["series"], "cluster")
-        self.assertEqual(max(found["values"]["putTps"]), 5.0)
+        # Requests to the registries take a tenth of a second here, too: an interval lasts 9.9 to 10.1 s.
+        self.assertAlmostEqual(max(found["values"]["putTps"]), 5.0, delta=0.06)
         self.assertGreater(max(found["values"]["putBytes"]), 100)
         self.assertIn("broker:127.0.0.1:10911", self.front.get("/history/series"))
         one = self.front.get("/history?series=broker:127.0.0.1:10911&points=1")

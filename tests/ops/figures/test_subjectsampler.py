@@ -51,6 +51,7 @@ class FakeCluster:
         )
         self.all = SimpleNamespace(get=lambda: succeed(self.surveyed()))
         self.admin = SimpleNamespace(topics=SimpleNamespace(stats=self.stats))
+        self.membership = SimpleNamespace(statuses=list)
         self.asked: list[str] = []
 
     def partial(self, *_: object) -> FakeCluster:
