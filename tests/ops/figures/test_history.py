@@ -139,7 +139,7 @@ class SamplerTests(SynchronousTestCase):
         found = self.front.get("/history")
         self.assertEqual(found["series"], "cluster")
         # Requests to the registries take a tenth of a second here, too: an interval lasts 9.9 to 10.1 s.
-        self.assertAlmostEqual(max(found["values"]["putTps"]), 5.0, delta=0.06)
+        self.assertApproximates(max(found["values"]["putTps"]), 5.0, 0.06)
         self.assertGreater(max(found["values"]["putBytes"]), 100)
         self.assertIn("broker:127.0.0.1:10911", self.front.get("/history/series"))
         one = self.front.get("/history?series=broker:127.0.0.1:10911&points=1")
