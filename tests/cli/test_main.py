@@ -20,6 +20,7 @@ from smartgo.broker.processors import requestprocessors
 from smartgo.broker.processors.brokeradmin import BrokerAdmin
 from smartgo.broker.settings.changes import Who
 from smartgo.cli.main import cli
+from smartgo.client.administration.brokers import BrokerPlace
 from smartgo.client.client import Client
 from smartgo.client.consumer import PushConsumer
 from smartgo.health.snapshot import ClusterSnapshot
@@ -73,6 +74,7 @@ COMMANDS = {
     "client close": "guest --yes",
     "client ls": "",
     "client show": "{client}",
+    "cluster forget": "broker-x --yes",
     "cluster ls": "",
     "cluster show": "broker-a",
     "cluster stats": "TOPIC_PUT_NUMS Orders",
@@ -181,6 +183,8 @@ class EveryTests(ClusterCase):
         alerts.add_silence("disk-full", "", 1 << 60, "boss", 0, "")
         for dead in (0, 5):
             alerts.observe(ClusterSnapshot(dead={"audit": dead}), self.env.clock.wall_ms(), self.env.clock.seconds())
+        membership = self.front.ops.membership
+        membership.observe([BrokerPlace("c", "broker-x", 0, "192.0.2.1:1")])
         files = self.env.files
         files.create("/broker.conf", b"brokerName=broker-a\n")
         files.create("/definitions.json", self.out("cluster", "export").encode())

@@ -10,15 +10,31 @@ import msgspec
 from smartgo.cli.commands.backup import backup
 from smartgo.cli.commands.definitions import export, import_
 from smartgo.cli.commands.drain import drain
+from smartgo.cli.commands.forget import forget
 from smartgo.cli.commands.scrub import scrub
 from smartgo.cli.commands.tidy import tidy
 from smartgo.cli.support.completions import broker_names
-from smartgo.cli.support.output import OUTPUT, TEXT, counted, plain, print_members, print_rows, print_value, span
+from smartgo.cli.support.membermemory import MemberMemoryAnswer, ask_memory
+from smartgo.cli.support.output import (
+    OUTPUT,
+    TEXT,
+    counted,
+    moment,
+    plain,
+    print_members,
+    print_rows,
+    print_value,
+    span,
+)
+from smartgo.cli.support.rest import RestOptions, api_options
 from smartgo.cli.support.running import FAILED, MISSING, USAGE, CommandError, command_error
 from smartgo.cli.support.session import DRY_RUN, YES, ClusterOptions, ClusterSession, cluster_options, confirm
 from smartgo.cli.support.texts import examples
+from smartgo.client.internal.route import MASTER
 from smartgo.errors import CallFailed
 from smartgo.schema.bodies import BrokerStatsData, StatsItem
+from smartgo.schema.codes import RequestCode
+from smartgo.schema.command import Command
 
 COUNTERS: Final = (
     "BROKER_PUT_NUMS", "BROKER_GET_NUMS", "TOPIC_PUT_NUMS", "TOPIC_PUT_SIZE", "GROUP_GET_NUMS", "GROUP_GET_SIZE",
@@ -36,6 +52,10 @@ class BrokerListRow(msgspec.Struct, frozen=True, kw_only=True):
     @ivar put_per_second: messages stored recently; C{get_per_second} delivered.
     @ivar disk: how full the disk of the CommitLog is, 0 to 1.
     @ivar kept_seconds: the age of its oldest message.
+    @ivar state: C{up}, C{down} if it does not answer, or C{missing} if it was registered and is no longer.
+    @ivar last_seen_ms: when a missing one was registered for the last time, wall clock; C{None} if that is not known.
+    @ivar unreachable_messages: messages that cannot be reached while all of its broker is missing, in so many
+        C{unreachable_queues}; C{None} for nothing, or unknown.
     """
 
     cluster: str
@@ -51,6 +71,10 @@ class BrokerListRow(msgspec.Struct, frozen=True, kw_only=True):
     kept_seconds: float | None = None
     runs: str | None = None
     failure: str | None = None
+    state: str = "up"
+    last_seen_ms: int | None = None
+    unreachable_messages: int | None = None
+    unreachable_queues: int | None = None
 
 
 def number(table: dict[str, str], *names: str) -> float | None:
@@ -79,7 +103,7 @@ async def broker_rows(session: ClusterSession) -> list[BrokerListRow]:
         try:
             table = await session.admin.brokers.runtime(place.address)
         except CallFailed as error:
-            rows.append(msgspec.structs.replace(row, failure=str(error)))
+            rows.append(msgspec.structs.replace(row, failure=str(error), state="down"))
             continue
         oldest = number(table, "earliestMessageTimeStamp")
         rows.append(
@@ -98,6 +122,57 @@ async def broker_rows(session: ClusterSession) -> list[BrokerListRow]:
     return rows
 
 
+def missing_rows(rows: list[BrokerListRow], memory: MemberMemoryAnswer) -> list[BrokerListRow]:
+    """
+    Return the brokers that are missing: those that the REST API remembers, and masters of slaves that are registered.
+
+    @param rows: those that are registered.
+    """
+    found = [
+        BrokerListRow(
+            cluster=one.cluster,
+            broker=one.broker,
+            id=one.id,
+            address=one.address,
+            failure=f"missing since {moment(one.last_seen_ms)}{one.loss}",
+            state="missing",
+            last_seen_ms=one.last_seen_ms,
+            unreachable_messages=one.messages,
+            unreachable_queues=one.queues,
+        )
+        for one in memory.missing or ()
+        if (one.broker, one.id) not in {(row.broker, row.id) for row in rows}
+    ]
+    known = {(row.broker, row.id) for row in [*rows, *found]}
+    for row in rows:
+        if (row.broker, MASTER) not in known:
+            known.add((row.broker, MASTER))
+            words = "missing: only slaves are registered"
+            found.append(
+                BrokerListRow(
+                    cluster=row.cluster, broker=row.broker, id=MASTER, address="", failure=words, state="missing"
+                )
+            )
+    return found
+
+
+async def silent_registries(session: ClusterSession) -> list[str]:
+    """Return the addresses of the registries that do not answer."""
+    silent = []
+    for address in session.client.registries:
+        try:
+            await session.client.ask(address, Command.request(RequestCode.GET_BROKER_CLUSTER_INFO))
+        except CallFailed:
+            silent.append(address)
+    return silent
+
+
+def _status(row: BrokerListRow) -> str:
+    if row.state == "missing":
+        return row.failure or ""
+    return row.version or f"no answer: {row.failure}"
+
+
 @click.group(
     epilog=examples(
         "smartgo cluster ls",
@@ -113,11 +188,17 @@ def cluster() -> None:
 @cluster.command("ls", epilog=examples("smartgo cluster ls", "smartgo cluster ls -o jsonl"))
 @OUTPUT
 @cluster_options
-def ls(cluster: ClusterOptions, output: str) -> None:
-    """List the brokers with their rates and disk use. The exit status is 75 if one does not answer."""
+@api_options
+def ls(rest: RestOptions, cluster: ClusterOptions, output: str) -> None:
+    """List the brokers with their rates and disk use, those that are missing too: the REST API remembers them.
+
+    The exit status is 75 if a broker is missing or does not answer, or a registry does not answer.
+    """
 
     async def work(session: ClusterSession) -> None:
         rows = await broker_rows(session)
+        rows += missing_rows(rows, await ask_memory(session.env, rest, session.client.registries))
+        rows.sort(key=lambda row: (row.cluster, row.broker, row.id))
         print_rows(
             output,
             rows,
@@ -126,7 +207,7 @@ def ls(cluster: ClusterOptions, output: str) -> None:
                 "broker": lambda row: row.broker,
                 "id": lambda row: str(row.id),
                 "address": lambda row: row.address,
-                "version": lambda row: row.version or f"no answer: {row.failure}",
+                "version": _status,
                 "in/s": lambda row: row.put_per_second,
                 "out/s": lambda row: row.get_per_second,
                 "in today": lambda row: row.put_today,
@@ -136,9 +217,14 @@ def ls(cluster: ClusterOptions, output: str) -> None:
             },
             "No broker is registered.",
         )
-        silent = [row.broker for row in rows if row.failure is not None]
-        if silent:
-            raise CommandError(f"no answer from {', '.join(silent)}", 75)
+        silent = [row.broker for row in rows if row.state == "down"]
+        silent += [f"registry {address}" for address in await silent_registries(session)]
+        gone = [row for row in rows if row.state == "missing"]
+        missing = [row.broker if row.id == MASTER else f"{row.broker} (slave {row.id})" for row in gone]
+        words = [f"missing: {', '.join(missing)}"] if missing else []
+        words += [f"no answer from {', '.join(silent)}"] if silent else []
+        if words:
+            raise CommandError("; ".join(words), 75)
 
     cluster.do(work)
 
@@ -305,5 +391,5 @@ def clean(cluster: ClusterOptions, what: str, brokers: tuple[str, ...], dry_run:
     cluster.do(work)
 
 
-for _command in (backup, drain, export, import_, scrub, tidy):
+for _command in (backup, drain, export, forget, import_, scrub, tidy):
     cluster.add_command(_command)

@@ -10,6 +10,7 @@ import click
 from smartgo.cli.support.diagnosis import Diagnosis
 from smartgo.cli.support.diagnosisresults import OK, PROBLEM, WARNING, DiagnosisFinding
 from smartgo.cli.support.output import OUTPUT, TEXT, counted, plain, print_value, printable
+from smartgo.cli.support.rest import RestOptions, api_options
 from smartgo.cli.support.running import CommandError
 from smartgo.cli.support.session import ClusterOptions, ClusterSession, cluster_options
 from smartgo.cli.support.texts import examples
@@ -33,20 +34,23 @@ _COLOURS: Final = {"ok": "green", "note": None, "warning": "yellow", "problem": 
 @click.option("-q", "--quiet", is_flag=True, help="Show only notes, warnings and problems.")
 @OUTPUT
 @cluster_options
-def doctor(cluster: ClusterOptions, broker: str | None, store: str | None, quiet: bool, output: str) -> None:
+@api_options
+def doctor(
+    rest: RestOptions, cluster: ClusterOptions, broker: str | None, store: str | None, quiet: bool, output: str
+) -> None:
     """Check a cluster for common problems, and say what to do about each.
 
-    Finds registries that do not answer or differ; ports that speak gRPC, HTTP or TLS; brokers whose advertised address
-    is unreachable, that have no master, that accept no messages, whose disk is full or slow, or whose clock is off; a
-    missing template topic; topics that nobody can write to; groups with lag and no consumer, or with consumers whose
-    subscriptions differ.
+    Finds registries that do not answer or differ; ports that speak gRPC, HTTP or TLS; brokers that are missing (which
+    the REST API remembers), whose advertised address is unreachable, that have no master, that accept no messages,
+    whose disk is full or slow, or whose clock is off; a missing template topic; topics that nobody can write to;
+    groups with lag and no consumer, or with consumers whose subscriptions differ.
 
     + is fine, - is a note, ! is a warning, X is a problem. The exit status is 1 if there is a problem.
     """
 
     async def work(session: ClusterSession) -> None:
         found: list[DiagnosisFinding] = []
-        async with aclosing(Diagnosis(session, broker, store).run()) as findings:
+        async with aclosing(Diagnosis(session, rest, broker, store).run()) as findings:
             async for one in findings:
                 found.append(one)
                 if output == TEXT and not (quiet and one.verdict == OK):

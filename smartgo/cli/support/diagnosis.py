@@ -29,8 +29,10 @@ from smartgo.cli.support.diagnosisresults import (
     unwritable,
 )
 from smartgo.cli.support.groupdiagnosis import GroupDiagnosis
+from smartgo.cli.support.memberdiagnosis import members
 from smartgo.cli.support.output import counted, size, span
 from smartgo.cli.support.portprobe import PortReply, probe
+from smartgo.cli.support.rest import RestOptions
 from smartgo.cli.support.session import ClusterSession
 from smartgo.client.administration.brokers import BrokerPlace
 from smartgo.client.internal.route import MASTER, WRITE
@@ -52,12 +54,16 @@ _TRY_TLS: Final = "the port requires TLS: try --tls, and --ca with its CA certif
 class Diagnosis:
     """Runs all checks on one cluster."""
 
-    def __init__(self, session: ClusterSession, broker: str | None = None, store: str | None = None) -> None:
+    def __init__(
+        self, session: ClusterSession, rest: RestOptions, broker: str | None = None, store: str | None = None
+    ) -> None:
         """
+        @param rest: the REST API, which remembers brokers that are gone.
         @param broker: C{host:port} of a broker that should answer and be registered.
         @param store: a store directory on this machine, whose disk is measured.
         """
         self._session = session
+        self._rest = rest
         self._env = session.env
         self._admin = session.admin
         self._broker = broker
@@ -78,6 +84,8 @@ class Diagnosis:
             async for one in disk(self._env, self._store):
                 yield one
         async for one in descriptors(self._env):
+            yield one
+        async for one in members(self._env, self._rest, self._session.client.registries):
             yield one
         if not self._seen:
             return

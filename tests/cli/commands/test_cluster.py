@@ -35,6 +35,15 @@ class BrokerTests(ClusterCase):
         result = self.invoke("cluster", "ls", status=75)
         self.assertIn("no answer", result.stdout)
 
+    def test_slaves_alone(self) -> None:
+        """A broker of which the registry knows only a slave is listed with a master that is missing."""
+        self.cluster.stop()
+        self.cluster = type(self.cluster)(self.env, brokerRole="SLAVE", brokerId="1", storePathRootDir="/slave")
+        result = self.invoke("cluster", "ls", "-o", "json", status=75)
+        states = {(row["broker"], row["id"]): row["state"] for row in json.loads(result.stdout)}
+        self.assertEqual(states, {("broker-a", 0): "missing", ("broker-a", 1): "up"})
+        self.assertIn("missing: broker-a", result.stderr)
+
     def test_show(self) -> None:
         """A broker tells of itself, by its name and by its address."""
         by_name = self.json("cluster", "show", "broker-a")

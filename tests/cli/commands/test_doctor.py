@@ -24,6 +24,7 @@ from smartgo.schema.regions import Region
 from smartgo.store.queues.expiry import ExpiredUnits
 from tests.broker.fakecluster import BROKER, REGISTRY, SMALL, Cluster
 from tests.cli.case import ClusterCase, CommandCase
+from tests.ops.front import Front
 from tests.remoting.doubles import sweeper_of
 
 
@@ -67,6 +68,7 @@ class Examining(ClusterCase):
 class DoctorTests(Examining):
     def test_well(self) -> None:
         """A cluster that is well has no problem, and says what was looked at."""
+        self.addCleanup(Front(self.cluster).stop_api)
         found = self.examine()
         self.assertEqual({verdict for verdict, _ in found}, {"ok"})
         self.assertIn(("ok", "broker broker-a"), found)
@@ -183,6 +185,7 @@ class DoctorTests(Examining):
 
     def test_permission(self) -> None:
         """A broker whose own permission forbids writing is a problem where no other one takes messages."""
+        self.addCleanup(Front(self.cluster).stop_api)
         self.out("topic", "create", "T")
         self.permit(self.cluster.service, 4)
         found = self.examine(status=1)
@@ -399,6 +402,7 @@ class TwoRegistriesTests(Examining):
     def test_each_its_address(self) -> None:
         """That they tell different addresses of a broker, as it wants, is no fault."""
         self.second()
+        self.addCleanup(Front(self.cluster).stop_api)
         self.cluster.pump(11.0)
         found = self.examine("-r", self.names)
         self.assertEqual({verdict for verdict, _ in found}, {"ok"})

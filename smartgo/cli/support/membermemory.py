@@ -1,0 +1,117 @@
+"""
+Ask the REST API for the brokers that were registered and are gone: registries do not know them any more.
+
+The API is asked where it answers and serves the same cluster; without it only what registries tell can be known.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, Final
+
+import msgspec
+from twisted.internet.defer import CancelledError, Deferred
+from twisted.internet.error import TimeoutError as WaitTimedOut
+
+from smartgo.cli.support.output import counted
+from smartgo.cli.support.rest import RestClient, RestOptions
+from smartgo.cli.support.running import CommandError
+from smartgo.env.interfaces import IEnvironment
+
+SECONDS: Final = 3.0
+"""For both answers of an API that nobody named."""
+
+_PAGE: Final = 200
+
+
+class MissingMember(msgspec.Struct, frozen=True, kw_only=True):
+    """
+    One broker process that was registered and is no longer.
+
+    @ivar id: 0 for the master, above 0 for its slaves.
+    @ivar last_seen_ms: when it was registered for the last time, wall clock.
+    @ivar queues: that cannot be reached, with so many C{messages}; C{None} while another process of its broker
+        answers, or where they were never counted.
+    """
+
+    cluster: str
+    broker: str
+    id: int
+    address: str
+    last_seen_ms: int
+    queues: int | None = None
+    messages: int | None = None
+
+    @property
+    def subject(self) -> str:
+        """Return its name in sentences."""
+        return self.broker if self.id == 0 else f"{self.broker} (slave {self.id})"
+
+    @property
+    def loss(self) -> str:
+        """Return what cannot be reached, as the end of a sentence; empty where that is nothing or unknown."""
+        if self.messages is None or self.queues is None:
+            return ""
+        return f"; {counted(self.messages, 'message')} and {counted(self.queues, 'queue')} cannot be reached"
+
+
+class MemberMemoryAnswer(msgspec.Struct, frozen=True):
+    """
+    The answer of the memory of members.
+
+    @ivar missing: the members that are missing; C{None} if it could not be asked.
+    @ivar reason: why it could not.
+    """
+
+    missing: list[MissingMember] | None
+    reason: str = ""
+
+
+async def ask_memory(env: IEnvironment, rest: RestOptions, registries: Sequence[str]) -> MemberMemoryAnswer:
+    """
+    Return the members that are missing.
+
+    @param registries: of the cluster that is asked for: an API that nobody named may serve another one.
+    @raise CommandError: an API that was named by C{--api} does not answer.
+    """
+    api = rest.api(env)
+    if rest.url is not None:
+        return MemberMemoryAnswer(await _missing(api))
+    asked: Deferred[MemberMemoryAnswer] = Deferred.fromCoroutine(_of_cluster(api, registries))
+    try:
+        return await asked.addTimeout(SECONDS, env.clock)
+    except (CancelledError, WaitTimedOut):
+        return MemberMemoryAnswer(None, f"{api.url}: no answer within {SECONDS:.0f} s")
+    except CommandError as error:
+        return MemberMemoryAnswer(None, error.message)
+
+
+async def _of_cluster(api: RestClient, registries: Sequence[str]) -> MemberMemoryAnswer:
+    theirs = (await api.get("/cluster"))["registries"]
+    if set(theirs).isdisjoint(registries):
+        return MemberMemoryAnswer(None, f"{api.url} serves the cluster of {', '.join(theirs)}")
+    return MemberMemoryAnswer(await _missing(api))
+
+
+async def _missing(api: RestClient) -> list[MissingMember]:
+    rows: list[dict[str, Any]] = []
+    cursor: str | None = ""
+    while cursor is not None:
+        page = await api.get("/brokers", limit=_PAGE, cursor=cursor)
+        rows += page["items"]
+        cursor = page["next"]
+    return [_member(row) for row in rows if row["state"] == "missing"]
+
+
+def _member(row: dict[str, Any]) -> MissingMember:
+    lost = row["unreachable"] or {}
+    known = lost.get("countedMs") is not None
+    return MissingMember(
+        cluster=row["cluster"],
+        broker=row["name"],
+        id=row["id"],
+        address=row["address"],
+        last_seen_ms=row["lastSeenMs"],
+        queues=lost["queues"] if known else None,
+        messages=lost["messages"] if known else None,
+    )

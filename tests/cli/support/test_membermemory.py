@@ -1,0 +1,88 @@
+"""What the commands say of a broker that is gone, where a REST API remembers it and where none does."""
+
+from __future__ import annotations
+
+import json
+
+from tests.broker.fakecluster import BROKER
+from tests.cli.case import ClusterCase
+from tests.ops.front import PORT, Front
+
+API = f"http://127.0.0.1:{PORT}"
+
+
+class MemoryCase(ClusterCase):
+    """A broker with ten messages in a topic of four queues, and a REST API in front of it."""
+
+    def setUp(self) -> None:
+        super().setUp()
+        self.front = Front(self.cluster)
+        self.addCleanup(self.front.stop_api)
+        self.out("topic", "create", "Orders", "--queues", "4")
+        for number in range(10):
+            self.cluster.send("Orders", b"one", number % 4)
+        self.cluster.pump(40.0, 1.0)
+
+    def vanish(self) -> None:
+        """Take the broker away from the registry, as it is after a kill."""
+        self.assertTrue(self.cluster.registry.routes.unregister(BROKER, "broker-a", 0))
+        self.cluster.pump(3.0, 1.0)
+
+
+class KnownTests(MemoryCase):
+    """The API is at its usual address."""
+
+    def test_list(self) -> None:
+        """The list has the missing broker, says what cannot be reached, and ends with 75."""
+        self.assertEqual([row["state"] for row in self.json("cluster", "ls")], ["up"])
+        self.vanish()
+        result = self.invoke("cluster", "ls", status=75)
+        self.assertIn("missing since ", result.stdout)
+        self.assertIn("10 messages and 4 queues cannot be reached", result.stdout)
+        self.assertEqual(result.stderr, "smartgo: missing: broker-a\n")
+        (row,) = json.loads(self.invoke("cluster", "ls", "-o", "json", status=75).stdout)
+        self.assertEqual((row["state"], row["unreachable_messages"], row["unreachable_queues"]), ("missing", 10, 4))
+
+    def test_doctor(self) -> None:
+        """The diagnosis calls it a problem, and ends with 1."""
+        self.assertIn("brokers: none is missing", self.out("doctor"))
+        self.vanish()
+        out = self.invoke("doctor", status=1).stdout
+        self.assertIn("X broker broker-a: is missing: it has not been registered for", out)
+        self.assertIn("10 messages and 4 queues cannot be reached", out)
+        self.assertIn("smartgo cluster forget broker-a", out)
+
+    def test_forget(self) -> None:
+        """It is taken out of service by a command that says first what will not be mentioned any more."""
+        self.assertIn("scope admin", self.refused("cluster", "forget", "broker-a", "--yes", status=77))
+        self.env.host.variables["SMARTGO_TOKEN"] = self.front.admin()
+        self.assertIn("is registered", self.refused("cluster", "forget", "broker-a", "--yes", status=1))
+        self.vanish()
+        self.assertIn("no terminal", self.refused("cluster", "forget", "broker-a", status=2))
+        shown = self.out("cluster", "forget", "broker-a", "--dry-run")
+        self.assertIn("broker-a at 127.0.0.1:10911, last registered ", shown)
+        self.assertIn("Its 10 messages in 4 queues of 1 topic stay out of reach", shown)
+        self.assertIn("missing", self.invoke("cluster", "ls", status=75).stderr)
+        self.assertEqual(
+            self.out("cluster", "forget", "broker-a", "--yes"), f"broker-a at {BROKER} is out of service\n"
+        )
+        self.assertIn("No broker is registered", self.out("cluster", "ls"))
+        self.assertIn("there is no broker", self.refused("cluster", "forget", "broker-a", "--yes", status=66))
+
+
+class UnknownTests(MemoryCase):
+    """The API serves another cluster, or does not answer."""
+
+    def test_other_cluster(self) -> None:
+        """What the API of another cluster remembers is not mixed in, unless somebody names it."""
+        self.vanish()
+        self.front.ops.client.registries = ("10.0.0.9:9876",)
+        self.assertIn("No broker is registered", self.out("cluster", "ls"))
+        self.assertIn("missing since", self.invoke("cluster", "ls", "--api", API, status=75).stdout)
+
+    def test_no_api(self) -> None:
+        """Where no API answers, the diagnosis says that this is not known; one that was named must answer."""
+        port = self.env.network.ports.pop(PORT)
+        self.addCleanup(self.env.network.ports.__setitem__, PORT, port)
+        self.assertIn("- brokers: brokers that were registered and are gone are not known", self.out("doctor"))
+        self.assertIn(API, self.refused("cluster", "ls", "--api", API, status=75))
