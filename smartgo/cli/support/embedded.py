@@ -15,6 +15,7 @@ from smartgo.broker.network import BrokerTLS
 from smartgo.broker.settings.storesettings import durability, retention_rules, store_settings
 from smartgo.config.loading import ALL, Configuration, Surroundings, load
 from smartgo.env.interfaces import IEnvironment
+from smartgo.env.refusedwrites import RefusedWrites
 from smartgo.node.all import prepare, with_own_registry
 from smartgo.node.assembly import ops_place
 from smartgo.node.process import client_tls, process_sweeper, server_limits
@@ -101,6 +102,7 @@ class EmbeddedNode:
 
                 self.ops = assemble(env, configuration, place, (self._registry, self._broker), sweeper, stalls)
         self._stalls = stalls
+        self._refused_writes = RefusedWrites(env.files.refused_writes)
         self._started: list[Service] = []
         self.registry = configuration.broker.namesrv_addr[0]
         self.broker = self._broker.address
@@ -115,6 +117,7 @@ class EmbeddedNode:
 
         @raise SmartgoError: a service cannot start; call L{stop} to stop the others.
         """
+        self._refused_writes.install()
         if self._stalls is not None:
             self._started.append(self._stalls)
             self._stalls.startService()
@@ -130,3 +133,4 @@ class EmbeddedNode:
         while self._started:
             stopping: Deferred[object] = maybeDeferred(self._started.pop().stopService)
             await stopping
+        self._refused_writes.uninstall()
