@@ -40,6 +40,7 @@ from smartgo.store.flush import Flusher
 from smartgo.store.interfaces import PutStatus
 
 LANE: Final = "backup"
+_CANCELLED: Final = "it was cancelled"
 DIRECTORY: Final = "backups"
 """Beside the directory of the store: where backups lie, each in a directory of its name."""
 
@@ -151,6 +152,7 @@ class StoreBackup:
         self._free_minimum = free_minimum
         self._task = BackgroundTask("the backup")
         self._stopped = False
+        self._ending = ""  # why the backup that runs is given up
         self._pruning = BackupPruning(env.files, env.clock)
         self._pause: Deferred[None] | None = None  # that keeps to the rate
         self.status: BackupStatus | None = None
@@ -172,7 +174,7 @@ class StoreBackup:
         directory = posixpath.join(posixpath.dirname(self._files.real(self._root)), DIRECTORY, name)
         if self._files.exists(directory):
             raise RequestRefused(f"there is a backup {name}")
-        begun_ms = self._env.clock.wall_ms()
+        begun_ms, self._ending = self._env.clock.wall_ms(), ""
         self._pruning.believes_ages()  # a clock that is set while the backup runs is noticed
         status = self.status = BackupStatus(name=name, directory=directory, options=options, begun_ms=begun_ms)
         self._log.info("backup {name} begins, to {directory}", name=name, directory=directory)
@@ -183,9 +185,14 @@ class StoreBackup:
         """End a running backup, which fails; return when nothing of it runs any more."""
         self._stopped = True
         self._pruning.stop()
+        self.cancel("the store is being closed")
+        await self._task.idle()
+
+    def cancel(self, why: str = _CANCELLED) -> None:
+        """End a running backup, which fails; its directory is removed, unless there is another reason."""
+        self._ending = why
         if self._pause is not None:
             self._pause.cancel()
-        await self._task.idle()
 
     async def _run(self, status: BackupStatus) -> None:
         try:
@@ -193,19 +200,19 @@ class StoreBackup:
             status.state = BackupState.DONE
             self._log.info("backup {name} is complete: {files} files", name=status.name, files=status.files)
         except (OSError, StoreError, CancelledError) as error:
+            status.error = str(error) or self._ending
+            if self._ending == _CANCELLED:
+                await self._env.threads.run(LANE, self._pruning.remove, status.directory)
             status.state = BackupState.FAILED
-            status.error = str(error) or "the store is being closed"
-            self._log.error("backup {name} failed: {error}", name=status.name, error=str(error))
+            self._log.error("backup {name} failed: {error}", name=status.name, error=status.error)
         finally:
             status.ended_ms = self._env.clock.wall_ms()
 
     async def _steps(self, status: BackupStatus) -> None:
         run = self._env.threads.run
         await run(LANE, self._begin_directory, status)
-        if (
-            await self._flush() is not PutStatus.OK
-            or await self._source.checkpointer.save(table=True) is not PutStatus.OK
-        ):
+        ok, checkpointer = PutStatus.OK, self._source.checkpointer
+        if await self._flush() is not ok or await checkpointer.save(table=True) is not ok:
             raise StoreError("the store could not be flushed")
         await run(LANE, self._copy_checkpoints, status)
         taken = self._source.snapshot()
@@ -213,14 +220,14 @@ class StoreBackup:
         copies: list[_Copy] = await run(LANE, self._take_log, status, taken)
         copies += await run(LANE, self._list_queues, status)
         status.size = sum(copy.size for copy in copies)
-        while copies:
-            if self._stopped:
-                raise StoreError("the store is being closed")
+        while copies and not self._ending:
             before = status.copied
             copies = await run(LANE, self._copy_some, status, copies)
             if status.options.rate and copies:
                 self._pause = deferLater(self._env.clock, (status.copied - before) / status.options.rate)
                 await self._pause
+        if self._ending:
+            raise StoreError(self._ending)
         about: BackupAbout = await run(LANE, self._finish, status)
         status.removed = await run(LANE, self._prune, about, status)
 

@@ -132,6 +132,13 @@ class BackupPruning:
             self._log.warn("old backups could not be removed: {error}", error=str(error))
         return removed
 
+    def remove(self, directory: str) -> None:
+        """Remove what there is of a backup that was cancelled. Blocks."""
+        try:
+            self._files.remove_tree(directory)
+        except OSError as error:
+            self._log.warn("{path} could not be removed: {error}", path=directory, error=str(error))
+
     def _complete(self, directory: str, root: str) -> list[BackupAbout]:
         """Return the complete backups of a store that still have the names under which they were made."""
         found = []

@@ -67,6 +67,23 @@ class BackupTests(StoreTestCase):
         self.assertEqual(self.all_bodies(store), self.sent)
         self.assertEqual([store.bounds("T", queue) for queue in range(3)], [(0, 40)] * 3)
 
+    def test_cancel(self) -> None:
+        """A backup that is cancelled fails, nothing of it is left, and the next one is as good as any."""
+        self.store.backup.cancel()  # none runs
+        self.env.threads.held.add(LANE)
+        status = self.store.backup.begin("one")
+        self.store.backup.cancel()
+        self.assertEqual(status.state, BackupState.RUNNING)
+        self.env.threads.held.clear()
+        self.env.threads.release(LANE)
+        self.wait()
+        self.assertEqual((status.state, status.error), (BackupState.FAILED, "it was cancelled"))
+        self.assertEqual([path for path in self.env.files.files if path.startswith("/backups/")], [])
+        self.assertEqual(self.all_bodies(self.store), self.sent)
+        self.store.backup.begin("one")
+        self.wait()
+        self.assertEqual(self.all_bodies(self.restored()), self.sent)
+
     def test_rate(self) -> None:
         """With a rate it copies no faster than that, tells its progress, and is as complete as any."""
         status = self.store.backup.begin("one", BackupOptions(rate=100))

@@ -76,6 +76,9 @@ class StoreAdmin(Processor):
                 raise RequestRefused(f"the rate of a backup is 0, for no limit, or at least {SLOWEST} B a second")
             options = max(0, header.rate), max(0, header.keep), max(0, header.keep_seconds)
             backup.begin(name, BackupOptions(*options))
+        elif header.cancel:
+            self._log.info("{peer} cancelled the backup", peer=peer.address)
+            backup.cancel()
         status = backup.status
         if status is None:
             return request.answer(body=BackupReport().encode())

@@ -48,6 +48,7 @@ def read_age(context: click.Context, option: click.Parameter, text: str) -> int:
         "smartgo cluster backup broker-a before-upgrade",
         "smartgo cluster backup broker-a --rate 50M --keep 7 --keep-age 30d",
         "smartgo cluster backup broker-a --show",
+        "smartgo cluster backup broker-a --cancel",
     ),
 )
 @click.argument("broker")
@@ -74,6 +75,7 @@ def read_age(context: click.Context, option: click.Parameter, text: str) -> int:
     metavar="TIME",
     help="Keep backups that are younger, such as 30d, too; without --keep, remove all that are older.",
 )
+@click.option("--cancel", is_flag=True, help="End the backup that runs, and remove what there is of it.")
 @click.option("--show", is_flag=True, help="Show how the last backup went, and begin none.")
 @OUTPUT
 @cluster_options
@@ -84,6 +86,7 @@ def backup(
     rate: int,
     keep: int,
     keep_age: int,
+    cancel: bool,
     show: bool,
     output: str,
 ) -> None:
@@ -98,6 +101,16 @@ def backup(
         admin = session.admin.brokers
         if show:
             _print(await admin.backup(broker), output)
+            return
+        if cancel:
+            report = await admin.backup(broker)
+            if report.state != _RUNNING:
+                raise CommandError("no backup is running", FAILED)
+            await admin.cancel_backup(broker)
+            while report.state == _RUNNING:
+                await pause(session.env.clock, _POLL)
+                report = await admin.backup(broker)
+            _print(report, output)
             return
         now_ms = session.env.clock.wall_ms()
         title = name or f"{datetime.fromtimestamp(now_ms / 1000, UTC):%Y%m%dT%H%M%SZ}"

@@ -214,6 +214,19 @@ class Brokers:
         return body_of(BackupReport, answer)
 
     @deferred
+    async def cancel_backup(self, broker: str) -> BackupReport:
+        """
+        Cancel the backup of a broker's store that runs, if one does, and return how the last one goes.
+
+        What there is of it is removed; its state is C{failed} soon after this.
+
+        @raise PeerRefused: through the Deferred: it is a broker of RocketMQ, which makes none (3).
+        """
+        header = BackupStoreRequest(cancel=True)
+        answer = await self._asking.broker(await self._address(broker), RequestCode.BACKUP_STORE, header)
+        return body_of(BackupReport, answer)
+
+    @deferred
     async def store_state(self, broker: str) -> StoreState:
         """
         Return the state of a broker's store: its log and disk, retention, damage, scrub and timed messages.

@@ -1,4 +1,4 @@
-"""The resource of backups: begin a backup of a broker's store, and see how the last one went."""
+"""The resource of backups: begin a backup of a broker's store, cancel it, and see how the last one went."""
 
 from __future__ import annotations
 
@@ -95,6 +95,27 @@ class BackupsApi:
             return _view(
                 await brokers.backup(place.address, order.name, order.rate_bytes, order.keep, order.keep_seconds)
             )
+        except CallFailed as error:
+            raise named(f"broker {place.name}", error) from None
+
+    @route(
+        "DELETE",
+        "/brokers/{name}/backup",
+        scope=ADMIN,
+        path_type=BrokerPath,
+        query=ProcessQuery,
+        answer=BackupView,
+        refuses=_REFUSES,
+    )
+    async def cancel(self, call: RouteCall[BrokerPath, ProcessQuery, None]) -> BackupView:
+        """
+        Cancel the backup of a broker's store that runs, if one does, and remove what there is of it.
+
+        The answer may still say that it runs; ask again to see its end.
+        """
+        place = await self._view.process(call.path.name, call.query.id)
+        try:
+            return _view(await self._view.admin.brokers.cancel_backup(place.address))
         except CallFailed as error:
             raise named(f"broker {place.name}", error) from None
 

@@ -39,6 +39,7 @@ class BackupStoreRequest(Header, gc=False):
     30003: begin a backup of the store.
 
     @ivar name: of the backup; empty to be told of the last one.
+    @ivar cancel: end the backup that runs, and remove what there is of it; without a name.
     @ivar rate: bytes per second that it copies at most; 0 for no limit.
     @ivar keep: how many of the newest backups stay when it is complete, itself included; 0: all,
         unless C{keep_seconds} is given.
@@ -50,6 +51,7 @@ class BackupStoreRequest(Header, gc=False):
     rate: Int64 = 0
     keep: Int32 = 0
     keep_seconds: Int64 = 0
+    cancel: bool = False
 
 
 class ScrubStoreRequest(Header, gc=False):

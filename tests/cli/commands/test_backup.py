@@ -20,6 +20,10 @@ class BackupTests(ClusterCase):
         self.assertIn("there is a backup", self.refused("cluster", "backup", "broker-a", "before-upgrade", status=1))
         self.assertEqual(self.json("store", "verify", found["directory"])["damaged"], False)
 
+    def test_cancel(self) -> None:
+        """The backup that runs is ended; where none runs that is said."""
+        self.assertIn("no backup is running", self.refused("cluster", "backup", "broker-a", "--cancel", status=1))
+
     def test_options(self) -> None:
         """Rate and the number of backups to keep are taken, and what was removed is said."""
         self.cluster.send("Orders", b"body")

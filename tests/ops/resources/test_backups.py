@@ -19,6 +19,20 @@ class BackupTests(ClusterCase):
         self.assertGreaterEqual(self.order("POST", "/brokers/broker-a/backup", {"name": "one"})[0], 400)
         self.assertEqual(self.order("GET", "/brokers/nobody/backup")[0], 404)
 
+    def test_cancel(self) -> None:
+        """One that runs is cancelled; where none runs nothing happens."""
+        self.assertEqual(self.order("DELETE", "/brokers/broker-a/backup")[1]["state"], "")
+        threads = self.front.cluster.env.threads
+        threads.held.add("backup")
+        self.order("POST", "/brokers/broker-a/backup", {"name": "one"})
+        status, found = self.order("DELETE", "/brokers/broker-a/backup")
+        self.assertEqual((status, found["state"]), (200, "running"))
+        threads.held.clear()
+        threads.release("backup")
+        self.front.cluster.pump(5.0)
+        found = self.get("/brokers/broker-a/backup")
+        self.assertEqual((found["state"], found["error"]), ("failed", "it was cancelled"))
+
     def test_keep(self) -> None:
         """Older backups go if the order says so, and the answer names them."""
         for name, keep in (("one", 0), ("two", 1)):
