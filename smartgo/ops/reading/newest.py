@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import deque
 from dataclasses import dataclass, field
+from math import inf
 from typing import Final
 
 from smartgo.client.internal.records import FoundMessage
@@ -27,9 +28,11 @@ class _QueueEnd:
     read: deque[FoundMessage] = field(default_factory=deque)
 
     @property
-    def newest_ms(self) -> int:
-        """Return when its next message was stored, or a later time if that was not read yet."""
-        return self.read[-1].stored.stored_ms if self.read else self.bound_ms
+    def age(self) -> tuple[float, float]:
+        """Return when its next message was stored, and where in the log; as late as possible if it was not read yet."""
+        if not self.read:
+            return self.bound_ms, inf
+        return self.read[-1].stored.stored_ms, self.read[-1].stored.physical_offset
 
 
 class NewestMessages:
@@ -56,9 +59,11 @@ class NewestMessages:
             for queue, one in stats.offset_table.items()
             if one.max_offset > one.min_offset
         ]
-        ends = sorted(ends, key=lambda one: -one.bound_ms)[:count]
         if not ends:
             return []
+        ends.sort(key=lambda one: -one.bound_ms)
+        last_ms = ends[min(count, len(ends)) - 1].bound_ms  # several may end at the same time
+        ends = [one for one in ends[: 2 * count] if one.bound_ms >= last_ms]
         piece = max(_LEAST, -(-count // len(ends)))
         failures = [one for one in await each(ends, lambda end: self._extend(end, piece)) if one is not None]
         if len(failures) == len(ends):
@@ -68,7 +73,7 @@ class NewestMessages:
             left = [one for one in ends if one.read or one.at > one.low]
             if not left or len(found) == count:
                 break
-            end = max(left, key=lambda one: one.newest_ms)
+            end = max(left, key=lambda one: one.age)
             if end.read:
                 found.append(end.read.pop())
                 end.bound_ms = found[-1].stored.stored_ms

@@ -109,7 +109,7 @@ class PagesTests(ConsoleCase):
         """Each detail page is drawn, with each of its tabs."""
         self.do(self.fill)
         places = {
-            "topics/Orders": ("queues", "groups", "route", "settings"),
+            "topics/Orders": ("messages", "queues", "groups", "charts", "route", "settings"),
             "groups/audit": ("lag", "members", "positions", "settings"),
             "cluster/broker-a": ("figures", "config", "care"),
         }
@@ -290,10 +290,10 @@ class PagesTests(ConsoleCase):
 
     @in_browser(errors=(404,))
     def test_unknown_message(self, page: Page) -> None:
-        """For an unknown message the page says so, and asks for the topic."""
+        """For a message that no topic has the page says so, and asks for the topic."""
         self.go(page, "messages/0123456789ABCDEF0123456789ABCDEF")
         page.get_by_text("Message not found").wait_for()
-        page.get_by_text("To find a unique id, enter its topic too.").wait_for()
+        page.get_by_text("If you know the topic of the message, enter it too.").wait_for()
 
     @in_browser()
     def test_explain(self, page: Page) -> None:

@@ -98,6 +98,52 @@ class UseTests(ConsoleCase):
         page.get_by_role("heading", name="Alpha").wait_for()
 
     @in_browser()
+    def test_keys_in_lists(self, page: Page) -> None:
+        """Arrow keys reach the rows of a list from anywhere and from its filter; Ctrl-K replaces the old text."""
+        for name in ("Alpha", "Beta"):
+            self.do(self.make_topic, name)
+        self.go(page, "topics")
+        self.listed(page, 1, 2, 2)
+        row = "document.activeElement.closest('tr')?.querySelector('.name')?.textContent"
+        page.keyboard.press("ArrowDown")
+        self.until(page, f"{row} === 'Alpha'")
+        page.keyboard.press("ArrowDown")
+        self.until(page, f"{row} === 'Beta'")
+        for key in ("Enter", "ArrowDown"):
+            page.keyboard.press("/")
+            page.keyboard.press(key)
+            self.until(page, f"{row} === 'Alpha'")
+        page.keyboard.press("Enter")
+        page.get_by_role("heading", name="Alpha", level=1).wait_for()
+        for text in ("alp", "bet"):
+            page.keyboard.press("Control+k")
+            page.keyboard.type(text)
+        page.get_by_role("option", name="Beta").wait_for()
+        self.assertEqual(page.locator("[data-search]").input_value(), "bet")
+
+    @in_browser()
+    def test_nowhere(self, page: Page) -> None:
+        """An address that leads nowhere has a title of its own, and the zone of all times is said."""
+        self.go(page, "topics")
+        page.get_by_role("heading", name="Topics", level=1).wait_for()
+        self.go(page, "nowhere")
+        page.get_by_text("Page not found").wait_for()
+        self.until(page, "document.title === 'Page not found · smartgo'")
+        self.assertRegex(page.locator("[data-test=zone]").inner_text(), r"^Times in \w+")
+
+    @in_browser(locale="en-US", timezone_id="America/New_York")
+    def test_locale(self, page: Page) -> None:
+        """Dates are written as the browser's language and zone have them, as in its own fields for dates."""
+        zone = page.locator("[data-test=zone]").inner_text()
+        self.assertRegex(zone, r"^Times in America/New_York, E[SD]T$")
+        self.do(self.make_topic, "Orders")
+        self.do(self.send, "Orders", b"x")
+        self.go(page, "topics/Orders")
+        self.assertRegex(page.locator("tbody tr a").first.inner_text(), r"^\d\d/\d\d/\d{4}, \d\d:\d\d:\d\d\.\d{3}$")
+        month = page.evaluate("new Date().getMonth() + 1")
+        self.assertEqual(int(page.locator("tbody tr a").first.inner_text()[:2]), month)
+
+    @in_browser()
     def test_focus(self, page: Page) -> None:
         """The first Tab stop skips the navigation, and the focus is visible."""
         page.reload()

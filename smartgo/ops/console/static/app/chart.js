@@ -1,6 +1,6 @@
 // A line chart over time, by uPlot, in the colours of the theme, with a legend as text.
 import { html, useEffect, useRef, useState } from "./html.js";
-import { clock } from "./format.js";
+import { clock, dayTime } from "./format.js";
 import { t } from "./i18n.js";
 import { colour, isDark } from "./theme.js";
 
@@ -13,6 +13,14 @@ coming.catch(() => {}); // met where it is drawn
 
 const SHORTEST = 60; // seconds from side to side
 const BINARY = Array.from({ length: 50 }, (_, power) => 2 ** power);
+
+const DAY = 86400; // seconds
+
+// The range of the time axis; now, while there is no point.
+function timeRange(_, first, last) {
+  const end = last ?? Date.now() / 1000;
+  return [Math.min(first ?? end, end - SHORTEST), end];
+}
 
 // A label's width on the axis, in pixels.
 function widest(_, labels) {
@@ -69,9 +77,9 @@ export function Chart({ times, series, format, height = 180, label, binary = fal
         height,
         legend: { show: false },
         cursor: { y: false, points: { size: 7 }, drag: { setScale: false, x: false, y: false } },
-        scales: { x: { time: true, range: (_, first, last) => (last === null ? [first, last] : [Math.min(first, last - SHORTEST), last]) }, y: { range: (_, low, high) => [Math.min(0, low ?? 0), (high || 1) * 1.1] } },
+        scales: { x: { time: true, range: timeRange }, y: { range: (_, low, high) => [Math.min(0, low ?? 0), (high || 1) * 1.1] } },
         axes: [
-          { ...axis, values: (_, splits) => splits.map((one) => clock(one * 1000)), space: 90, size: 28 },
+          { ...axis, values: (_, splits) => splits.map((one) => (splits.at(-1) - splits[0] > DAY ? dayTime : clock)(one * 1000)), space: 90, size: 28 },
           { ...axis, values: (_, splits) => splits.map((one) => format(one)), size: widest, space: 34, ...(binary ? { incrs: BINARY } : {}) },
         ],
         series: [
@@ -84,7 +92,7 @@ export function Chart({ times, series, format, height = 180, label, binary = fal
             spanGaps: false,
           })),
         ],
-        hooks: { setCursor: [(one) => setAt(one.cursor.idx === null ? null : (one.data[0][one.cursor.idx] ?? null))] },
+        hooks: { draw: [(one) => (node.dataset.begin = one.scales.x.min)], setCursor: [(one) => setAt(one.cursor.idx === null ? null : (one.data[0][one.cursor.idx] ?? null))] },
       },
       holed(times, series.map((one) => one.values)),
       node,
@@ -106,7 +114,7 @@ export function Chart({ times, series, format, height = 180, label, binary = fal
   const found = at === null ? -1 : times.findIndex((one) => one >= at);
   const index = found < 0 ? times.length - 1 : found;
   const last = series.map((one) => one.values[index]);
-  return html`<figure class="chart" aria-label=${label} data-points=${times.length} data-last=${times.at(-1) ?? ""}>
+  return html`<figure class="chart" aria-label=${label} data-points=${times.length} data-first=${times[0] ?? ""} data-last=${times.at(-1) ?? ""}>
     <div class="chart-legend">
       ${series.map(
         (one, order) =>

@@ -4,11 +4,17 @@ import { language, t } from "./i18n.js";
 const NONE = "–";
 const cache = new Map();
 
+// The browser's variant of the language (en-US, zh-TW), as the browser's own date fields have it.
+function locale() {
+  const mine = [navigator.language].find((one) => one?.toLowerCase().startsWith(language.value));
+  return mine ?? (language.value === "zh" ? "zh-CN" : "en-GB");
+}
+
 function formatter(kind, name, options) {
   const key = `${language.value} ${name}`;
   let found = cache.get(key);
   if (!found) {
-    found = new kind(language.value === "zh" ? "zh-CN" : "en-GB", options);
+    found = new kind(locale(), options);
     cache.set(key, found);
   }
   return found;
@@ -62,6 +68,19 @@ export function time(ms, precise = false) {
     ...(precise ? { fractionalSecondDigits: 3 } : {}),
   };
   return formatter(Intl.DateTimeFormat, `time${precise}`, options).format(ms);
+}
+
+// The zone of all times, such as "Europe/Berlin, GMT+1".
+export function zone() {
+  const parts = formatter(Intl.DateTimeFormat, "zone", { timeZoneName: "short" }).formatToParts(Date.now());
+  const short = parts.find((one) => one.type === "timeZoneName")?.value ?? "";
+  const name = Intl.DateTimeFormat().resolvedOptions().timeZone;
+  return name === short ? name : `${name}, ${short}`;
+}
+
+// A day and a time without year and seconds, for axes.
+export function dayTime(ms) {
+  return formatter(Intl.DateTimeFormat, "dayTime", { day: "numeric", month: "short", hour: "2-digit", minute: "2-digit", hour12: false }).format(ms);
 }
 
 export function clock(ms) {

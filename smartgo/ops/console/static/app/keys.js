@@ -14,6 +14,19 @@ function typing(target) {
   return target.closest?.("input, textarea, select, [contenteditable]");
 }
 
+// Whether nothing that has a use for arrow keys has the focus.
+function atNothing() {
+  const at = document.activeElement;
+  return !at || at === document.body || at.id === "main" || at.tagName === "H1";
+}
+
+// Focus the first row of the page's first list whose rows can be opened.
+function toRows() {
+  const row = document.querySelector("#main tbody tr[tabindex]");
+  row?.focus();
+  return row !== null;
+}
+
 export function showKeys() {
   openDialog(
     t("keys.title"),
@@ -42,12 +55,15 @@ export function listenToKeys() {
   addEventListener("keydown", (event) => {
     if ((event.ctrlKey || event.metaKey) && event.key === "k") {
       event.preventDefault();
-      document.querySelector("[data-search]")?.focus();
+      const search = document.querySelector("[data-search]");
+      search?.focus();
+      search?.select();
       return;
     }
     if (event.ctrlKey || event.metaKey || event.altKey || event.defaultPrevented) return;
     if (typing(event.target)) {
       if (event.key === "Escape") event.target.blur();
+      else if (event.target.matches?.("[data-filter]") && (event.key === "ArrowDown" || event.key === "Enter") && toRows()) event.preventDefault();
       return;
     }
     if (document.querySelector("dialog[open]")) return;
@@ -66,6 +82,7 @@ export function listenToKeys() {
     else if (event.key === "t") nextTheme();
     else if (event.key === "/") (document.querySelector("[data-filter]") ?? document.querySelector("[data-search]"))?.focus();
     else if (event.key === "Escape") closeDialog();
+    else if ((event.key === "ArrowDown" || event.key === "ArrowUp") && atNothing() && toRows()) pending = -WAIT;
     else return;
     event.preventDefault();
   });

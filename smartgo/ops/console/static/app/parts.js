@@ -2,7 +2,7 @@
 import { cx, html, useEffect, useState } from "./html.js";
 import { t } from "./i18n.js";
 import { Icon } from "./icons.js";
-import { ago, time } from "./format.js";
+import { ago, time, zone } from "./format.js";
 import { toast } from "./dialog.js";
 
 export function Page({ title, about, crumbs = [], actions, children, wide = true }) {
@@ -75,7 +75,7 @@ export function Health({ well, children }) {
 
 export function Time({ ms, relative = false, precise = false }) {
   if (!ms) return html`<span class="faint">–</span>`;
-  return html`<time datetime=${new Date(ms).toISOString()} title=${relative ? time(ms, true) : ago(ms)}
+  return html`<time datetime=${new Date(ms).toISOString()} title=${relative ? `${time(ms, true)} (${zone()})` : `${ago(ms)} (${zone()})`}
     >${relative ? ago(ms) : time(ms, precise)}</time
   >`;
 }

@@ -1,4 +1,4 @@
-// The search in the top bar: topics, groups and clients by part of their name, messages by their id.
+// The search in the top bar: topics, groups and clients by part of their name, messages of any topic by key or id.
 import { cx, html, useEffect, useRef, useState } from "./html.js";
 import { get } from "./api.js";
 import { t } from "./i18n.js";
@@ -6,6 +6,7 @@ import { Icon } from "./icons.js";
 import { go } from "./router.js";
 
 const FEW = 5;
+const SHORTEST = 3; // letters of a key
 const LISTS = [
   ["topics", "/topics", (one) => one.name, (one) => [["topics", one.name]]],
   ["groups", "/groups", (one) => one.name, (one) => [["groups", one.name]]],
@@ -24,6 +25,9 @@ async function found(text, abort) {
   const own = rows.filter((one) => !names.has(`${one.kind} ${one.name}`) && names.add(`${one.kind} ${one.name}`));
   if (/^[0-9a-fA-F]{32}([0-9a-fA-F]{8})?$/.test(text)) {
     own.unshift({ kind: "messages", name: text, target: [["messages", text]] });
+  } else if (text.length >= SHORTEST) {
+    // Every topic has an index of its own: they are searched when somebody chooses that, not at every letter.
+    own.push({ kind: "messages", name: t("search.anywhere", { word: text }), target: [["messages"], { by: "any", word: text }] });
   }
   return own;
 }

@@ -4,6 +4,7 @@ import { cx, html, signal, useEffect, useState } from "./html.js";
 import { get, loginWanted, logOut, may, online, session } from "./api.js";
 import { masterless } from "./brokers.js";
 import { attempt, Overlays } from "./dialog.js";
+import { zone } from "./format.js";
 import { LANGUAGES, language, setLanguage, t } from "./i18n.js";
 import { Icon, Logo } from "./icons.js";
 import { showKeys } from "./keys.js";
@@ -56,6 +57,7 @@ function Nav({ current }) {
       <button type="button" class="nav-link nav-narrow" onClick=${narrow} title=${t("nav.narrow")}>
         <${Icon} name="left" /><span>${t("nav.narrow")}</span>
       </button>
+      <p class="nav-version" data-test="zone">${t("nav.zone", { zone: zone() })}</p>
       ${session.value?.version && html`<p class="nav-version" data-test="version">smartgo ${session.value.version}</p>`}
     </div>
   </nav>`;
@@ -184,10 +186,17 @@ export function Shell() {
             <//>`
           : page
           ? html`<${Content} key=${session.value?.name} page=${page} parts=${rest} query=${query} />`
-          : html`<${Empty} title=${t("nowhere.title")}><a href="#/overview">${t("nowhere.back")}</a><//>`}
+          : html`<${Nowhere} />`}
       </main>
     </div>
     <${Overlays} />`;
+}
+
+function Nowhere() {
+  useEffect(() => {
+    document.title = `${t("nowhere.title")} · smartgo`;
+  }, []);
+  return html`<${Empty} title=${t("nowhere.title")}><a href="#/overview">${t("nowhere.back")}</a><//>`;
 }
 
 // The fragment is a place in the console, so the link must not change it.

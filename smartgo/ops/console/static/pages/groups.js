@@ -1,7 +1,6 @@
 // Consumer groups: the list, and one group with lag over time, members, offsets.
-import { html, useEffect, useState } from "../app/html.js";
-import { del, get, listen, may, path } from "../app/api.js";
-import { Chart } from "../app/chart.js";
+import { html, useMemo, useState } from "../app/html.js";
+import { del, get, may, path } from "../app/api.js";
 import { attempt, confirm, openDialog } from "../app/dialog.js";
 import { duration, durationMs, number, rate, short } from "../app/format.js";
 import { t } from "../app/i18n.js";
@@ -13,6 +12,7 @@ import { GroupDamage } from "./groupdamage.js";
 import { GroupForm } from "./groupform.js";
 import { Positions } from "./positions.js";
 import { useProgress } from "./progress.js";
+import { SeriesCard, Unsampled, useSeries } from "./series.js";
 import { SpanSelect, spanOf } from "./spans.js";
 
 export default function Groups({ parts, query }) {
@@ -97,51 +97,18 @@ function Group({ name, tab, query }) {
           <${Stat} label=${t("column.members")} value=${number(one.members)} note=${one.model ? t(`model.${one.model.toLowerCase()}`) : t("group.nomembers")} tone=${one.members ? undefined : "warn"} />
         </div>
         <${Tabs} tabs=${tabs} chosen=${tab} label=${name} />
-        ${tab === "members" ? html`<${Members} group=${one} />` : tab === "positions" ? html`<${Positions} group=${one} onMoved=${group.reload} />` : tab === "settings" ? html`<${Settings} group=${one} />` : html`<${GroupDamage} name=${name} /><${Lag} name=${name} query=${query} />`}`}
+        ${tab === "members" ? html`<${Members} group=${one} />` : tab === "positions" ? html`<${Positions} group=${one} onMoved=${group.reload} />` : tab === "settings" ? html`<${Settings} group=${one} />` : html`<${GroupDamage} name=${name} /><${Lag} name=${name} progress=${one.progress} query=${query} />`}`}
     <//>
   <//>`;
 }
 
-const NO_POINTS = { times: [], lag: [], seconds: [], consumed: [], put: [] };
-
-// The group's history, extended by each new figure.
-function useLag(name, seconds) {
-  const [points, setPoints] = useState(NO_POINTS);
-  useEffect(() => {
-    const abort = new AbortController();
-    let stop = () => {};
-    const end = Date.now();
-    get("/history", { series: `group:${name}`, beginMs: end - seconds * 1000, endMs: end }, abort.signal)
-      .then((past) => {
-        const column = (one) => past.values[one] ?? past.atMs.map(() => null);
-        setPoints({ times: past.atMs.map((one) => one / 1000), lag: column("lag"), seconds: column("lagSeconds"), consumed: column("consumeTps"), put: column("putTps") });
-      })
-      .catch(() => {})
-      .finally(() => {
-        if (abort.signal.aborted) return;
-        stop = listen("/events", { group: name }, {
-          groups(rows) {
-            const mine = rows.find((one) => one.name === name)?.progress;
-            const at = Date.now() / 1000;
-            if (!mine) return;
-            setPoints((before) => {
-              const from = before.times.findIndex((one) => one >= at - seconds);
-              const add = (list, value) => [...list.slice(Math.max(0, from)), value];
-              return { times: add(before.times, at), lag: add(before.lag, mine.lag), seconds: add(before.seconds, mine.lagMs / 1000), consumed: add(before.consumed, mine.consumeTps), put: add(before.put, mine.putTps) };
-            });
-          },
-        });
-      });
-    return () => {
-      abort.abort();
-      stop();
-    };
-  }, [name, seconds]);
-  return points;
-}
-
-function Lag({ name, query }) {
-  const points = useLag(name, spanOf(query));
+function Lag({ name, progress, query }) {
+  const live = useMemo(() => {
+    if (!progress) return [];
+    const seconds = progress.lagMs === null ? null : progress.lagMs / 1000;
+    return [{ at: Date.now() / 1000, values: { lag: progress.lag, lagSeconds: seconds, consumeTps: progress.consumeTps, putTps: progress.putTps } }];
+  }, [progress]);
+  const points = useSeries(`group:${name}`, spanOf(query), live);
   const behind = query.behind === "yes";
   const columns = [
     { id: "topic", title: t("column.topic"), cell: (one) => html`<a class="name" href=${href(["topics", one.topic])}>${one.topic}</a>` },
@@ -153,24 +120,11 @@ function Lag({ name, query }) {
     { id: "last", title: t("column.lastConsumed"), sort: "lastMs", num: true, hide: true, cell: (one) => html`<${Time} ms=${one.lastMs} relative />` },
     { id: "owner", title: t("column.owner"), hide: true, cell: (one) => (one.owner ? html`<a href=${href(["clients", one.owner])}><code>${one.owner}</code></a>` : html`<span class="faint">–</span>`) },
   ];
-  return html`<div class="cards">
-      <${Card} title=${t("lag.chart")} actions=${html`<${SpanSelect} query=${query} />`}>
-        <${Chart} label=${t("lag.chart")} times=${points.times} format=${short} series=${[{ name: t("column.lag"), colour: "chart-3", values: points.lag }]} />
-      <//>
-      <${Card} title=${t("lag.chart.time")}>
-        <${Chart} label=${t("lag.chart.time")} times=${points.times} format=${duration} series=${[{ name: t("column.lagTime"), colour: "chart-4", values: points.seconds }]} />
-      <//>
-      <${Card} title=${t("lag.chart.rates")}>
-        <${Chart}
-          label=${t("lag.chart.rates")}
-          times=${points.times}
-          format=${rate}
-          series=${[
-            { name: t("column.consumeRate"), colour: "chart-2", values: points.consumed },
-            { name: t("column.putRate"), colour: "chart-1", values: points.put },
-          ]}
-        />
-      <//>
+  return html`<${Unsampled} points=${points} kind="groups" />
+    <div class="cards">
+      <${SeriesCard} title=${t("lag.chart")} points=${points} format=${short} lines=${[["lag", t("column.lag"), "chart-3"]]} actions=${html`<${SpanSelect} query=${query} />`} />
+      <${SeriesCard} title=${t("lag.chart.time")} points=${points} format=${duration} lines=${[["lagSeconds", t("column.lagTime"), "chart-4"]]} />
+      <${SeriesCard} title=${t("lag.chart.rates")} points=${points} format=${rate} lines=${[["consumeTps", t("column.consumeRate"), "chart-2"], ["putTps", t("column.putRate"), "chart-1"]]} />
       <${Card} title=${t("lag.topics")} flush><${Topics} name=${name} /><//>
     </div>
     <${Card} title=${t("column.queues")} flush>

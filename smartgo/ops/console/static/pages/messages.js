@@ -4,7 +4,7 @@ import { addressOf, del, follow, get, may, path, post } from "../app/api.js";
 import { attempt } from "../app/dialog.js";
 import { fromInput, number, toInput } from "../app/format.js";
 import { t } from "../app/i18n.js";
-import { Badge, Button, Card, Empty, Failure, Field, LinkButton, Loaded, Page, Progress, Skeleton } from "../app/parts.js";
+import { Badge, Button, Card, Empty, Failure, Field, LinkButton, Loaded, Missing as MissingBrokers, Page, Progress, Skeleton } from "../app/parts.js";
 import { useResource } from "../app/resource.js";
 import { go, setQuery } from "../app/router.js";
 import { RemoteTable, Table } from "../app/table.js";
@@ -12,7 +12,7 @@ import { Message } from "./message.js";
 import { messageColumns, messagePlace } from "./messagetable.js";
 import { NameField } from "./topicfield.js";
 
-const MODES = ["key", "id", "time", "queue"];
+const MODES = ["key", "id", "any", "time", "queue"];
 const STATES = { running: "info", done: "good", failed: "bad", cancelled: "warn" };
 
 export default function Messages({ parts, query }) {
@@ -34,14 +34,15 @@ function Search({ query }) {
       <${Form} key=${mode} mode=${mode} query=${query} />
     <//>
     ${mode === "queue" && query.topic && query.broker && query.queue !== undefined && html`<${Piece} query=${query} />`}
+    ${mode === "any" && query.word && html`<${Anywhere} key=${query.word} word=${query.word} />`}
     ${query.job && mode !== "queue" && html`<${Found} key=${query.job} id=${query.job} />`}
-    ${!query.job && mode !== "queue" && html`<${Card}><${Empty} icon="messages" title=${t("search.start")}>${t(`search.start.${mode}`)}<//><//>`}
+    ${!query.job && mode !== "queue" && !(mode === "any" && query.word) && html`<${Card}><${Empty} icon="messages" title=${t("search.start")}>${t(`search.start.${mode}`)}<//><//>`}
   <//>`;
 }
 
 function Form({ mode, query }) {
   const [topic, setTopic] = useState(query.topic ?? "");
-  const [word, setWord] = useState("");
+  const [word, setWord] = useState(query.word ?? "");
   const [from, setFrom] = useState(() => toInput(Date.now() - 3600000));
   const [until, setUntil] = useState(() => toInput(Date.now() + 60000));
   const [filters, setFilters] = useState({ tag: "", body: "", property: "", value: "" });
@@ -52,6 +53,10 @@ function Form({ mode, query }) {
     event.preventDefault();
     if (mode === "queue") {
       go(["messages"], { by: "queue", topic, ...place }, true);
+      return;
+    }
+    if (mode === "any") {
+      go(["messages"], { by: "any", word: word.trim() }, true);
       return;
     }
     if (mode === "id" && !topic) {
@@ -76,8 +81,8 @@ function Form({ mode, query }) {
   const text = (member) => (field) => html`<input ...${field} value=${filters[member]} onInput=${set(member)} autocomplete="off" />`;
   return html`<form class="form" onSubmit=${submit}>
     <div class="form-row">
-      <${NameField} label=${t("column.topic")} hint=${mode === "id" ? t("search.topic.optional") : undefined} required=${mode !== "id"} value=${topic} onChange=${setTopic} />
-      ${(mode === "key" || mode === "id") &&
+      ${mode !== "any" && html`<${NameField} label=${t("column.topic")} hint=${mode === "id" ? t("search.topic.optional") : undefined} required=${mode !== "id"} value=${topic} onChange=${setTopic} />`}
+      ${(mode === "key" || mode === "id" || mode === "any") &&
       html`<${Field} label=${t(`search.word.${mode}`)} hint=${t(`search.word.${mode}.hint`)}>
         ${(field) => html`<input ...${field} class="mono" required autocomplete="off" spellcheck=${false} value=${word} onInput=${(event) => setWord(event.currentTarget.value)} />`}
       <//>`}
@@ -159,6 +164,24 @@ function Found({ id }) {
       version=${running ? version.current : `${job.state} ${job.rows}`}
       empty=${running ? html`<${Skeleton} />` : html`<${Empty} icon="search" title=${t("search.nothing")}>${t("search.nothing.text")}<//>`}
     />`}
+  <//>`;
+}
+
+// Messages of any topic with a key or a unique id; one alone is shown at once.
+function Anywhere({ word }) {
+  const { data, error, reload } = useResource((abort) => get("/messages/anywhere", { word, limit: 64 }, abort), [word]);
+  useEffect(() => {
+    if (data?.items.length === 1) go(...messagePlace(data.items[0]), true);
+  }, [data]);
+  if (error) return html`<${Card}><${Failure} error=${error} again=${reload} /><//>`;
+  if (!data) return html`<${Card}><${Skeleton} /><//>`;
+  const numbers = { searched: number(data.searched), topics: number(data.topics) };
+  return html`<${Card} title=${t("search.found", { n: number(data.items.length) })} flush>
+    <${MissingBrokers} from=${data} />
+    ${data.searched < data.topics && html`<p class="hint card-note">${t("search.any.some", numbers)}</p>`}
+    ${data.items.length
+      ? html`<${Table} columns=${messageColumns({ topic: true })} rows=${data.items} label=${t("nav.messages")} rowKey=${(one) => one.offsetId} rowPlace=${messagePlace} />`
+      : html`<${Empty} icon="search" title=${t("search.nothing")}>${t("search.any.nothing", numbers)}<//>`}
   <//>`;
 }
 

@@ -2,7 +2,6 @@
 import { batch, html, useEffect, useState } from "../app/html.js";
 import { get, listen } from "../app/api.js";
 import { masterless } from "../app/brokers.js";
-import { Chart } from "../app/chart.js";
 import { bytes, durationMs, number, percent, rate, short } from "../app/format.js";
 import { t } from "../app/i18n.js";
 import { Badge, Card, Empty, Health, Loaded, Meter, Page, Stat } from "../app/parts.js";
@@ -11,72 +10,37 @@ import { href } from "../app/router.js";
 import { Table } from "../app/table.js";
 import { Attention } from "./attention.js";
 import { useProgress } from "./progress.js";
+import { SeriesCard, useSeries } from "./series.js";
 import { SpanSelect, spanOf } from "./spans.js";
 
-const POINTS = 300;
 const LOOKED_AT = 200; // groups
-const FIGURES = ["putTps", "getTps", "putBytes"];
+const KEPT = 60; // live figures, one a second
 
-// The cluster's figures: history, then live values while the page is visible.
-function useFigures(seconds) {
-  const [points, setPoints] = useState({ times: [], columns: FIGURES.map(() => []) });
+// The latest figures of the cluster while the page is visible, and those that are newer than a chart's last point.
+function useLive() {
   const [now, setNow] = useState(null);
   const [live, setLive] = useState(false);
-  const [error, setError] = useState(null);
-
-  useEffect(() => {
-    let left = false;
-    const abort = new AbortController();
-    const step = seconds / POINTS;
-    let known = { times: [], columns: FIGURES.map(() => []) };
-
-    async function load() {
-      try {
-        const end = Date.now();
-        const query = { series: "cluster", beginMs: end - seconds * 1000, endMs: end, points: POINTS };
-        const past = await get("/history", query, abort.signal);
-        known = { times: past.atMs.map((one) => one / 1000), columns: FIGURES.map((name) => past.values[name] ?? past.atMs.map(() => null)) };
-        if (!left) setPoints(known);
-      } catch (problem) {
-        if (!left) setError(problem);
-      }
-    }
-
-    function take(figures) {
-      const at = figures.atMs / 1000;
-      setNow(figures);
-      const last = known.times.at(-1) ?? 0;
-      if (at <= last) return;
-      // In a long time range, the newest point is updated until the next step begins.
-      const follows = known.times.length < 2 || at - known.times.at(-2) >= step;
-      const from = known.times.findIndex((one) => one >= at - seconds);
-      const cut = (list, value) => [...(follows ? list.slice(from) : list.slice(from, -1)), value];
-      known = { times: cut(known.times, at), columns: known.columns.map((list, order) => cut(list, figures[FIGURES[order]])) };
-      setPoints(known);
-    }
-
-    let stop = () => {};
-    load().then(() => {
-      if (left) return;
-      stop = listen("/events", {}, {
-        open: () => batch(() => (setLive(true), setError(null))),
+  const [fresh, setFresh] = useState([]);
+  useEffect(
+    () =>
+      listen("/events", {}, {
+        open: () => setLive(true),
         lost: () => setLive(false),
-        cluster: take,
-      });
-    });
-    return () => {
-      left = true;
-      abort.abort();
-      stop();
-    };
-  }, [seconds]);
-
-  return { points, now, live, error };
+        cluster: (figures) =>
+          batch(() => {
+            setNow(figures);
+            setFresh((before) => [...before.slice(-KEPT), { at: figures.atMs / 1000, values: figures }]);
+          }),
+      }),
+    [],
+  );
+  return { now, live, fresh };
 }
 
 export default function Overview({ query }) {
   const totals = useResource((abort) => get("/cluster", null, abort), [], 30000);
-  const { points, now, live, error } = useFigures(spanOf(query));
+  const { now, live, fresh } = useLive();
+  const points = useSeries("cluster", spanOf(query), fresh);
   const groups = useProgress({ sort: "name" }, 0, Math.min(totals.data?.groups ?? 0, LOOKED_AT), 30000);
   const rules = useResource((abort) => get("/alerts/rules", null, abort), [], 30000);
   return html`<${Page}
@@ -89,27 +53,8 @@ export default function Overview({ query }) {
     <//>
     <${Attention} brokers=${now?.brokers ?? []} groups=${[...groups.values()]} rules=${rules.data ?? []} />
     <div class="cards">
-      <${Card} title=${t("overview.rates")}>
-        <${Chart}
-          label=${t("overview.rates")}
-          times=${points.times}
-          format=${rate}
-          series=${[
-            { name: t("figure.put"), colour: "chart-1", values: points.columns[0] },
-            { name: t("figure.get"), colour: "chart-2", values: points.columns[1] },
-          ]}
-        />
-        ${error && html`<p class="faint">${error.message}</p>`}
-      <//>
-      <${Card} title=${t("overview.bytes")}>
-        <${Chart}
-          label=${t("overview.bytes")}
-          times=${points.times}
-          binary
-          format=${bytes}
-          series=${[{ name: t("figure.putBytes"), colour: "chart-3", values: points.columns[2] }]}
-        />
-      <//>
+      <${SeriesCard} title=${t("overview.rates")} points=${points} format=${rate} lines=${[["putTps", t("figure.put"), "chart-1"], ["getTps", t("figure.get"), "chart-2"]]} />
+      <${SeriesCard} title=${t("overview.bytes")} points=${points} binary format=${bytes} lines=${[["putBytes", t("figure.putBytes"), "chart-3"]]} />
     </div>
     <${Brokers} now=${now} />
     <div class="cards">

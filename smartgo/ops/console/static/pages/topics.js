@@ -2,20 +2,23 @@
 import { html } from "../app/html.js";
 import { del, get, may, path } from "../app/api.js";
 import { attempt, confirm, openDialog } from "../app/dialog.js";
-import { ago, number, rate } from "../app/format.js";
+import { ago, duration, durationMs, number, rate, short } from "../app/format.js";
 import { t } from "../app/i18n.js";
 import { Badge, Button, Card, Check, Code, Empty, Facts, LinkButton, Loaded, Page, Stat, Tabs, Time } from "../app/parts.js";
 import { useResource } from "../app/resource.js";
 import { go, href, setQuery } from "../app/router.js";
 import { RemoteTable, Table } from "../app/table.js";
 import { emptyTopic } from "./emptying.js";
+import { Newest } from "./newest.js";
+import { SeriesCard, Unsampled, useSeries } from "./series.js";
+import { SpanSelect, spanOf } from "./spans.js";
 import { TopicForm } from "./topicform.js";
 
 const KINDS = ["normal", "retry", "dead", "system"];
 const TONES = { normal: "good", retry: "warn", dead: "bad", system: "plain" };
 
 export default function Topics({ parts, query }) {
-  return parts.length ? html`<${Topic} key=${parts[0]} name=${parts[0]} tab=${parts[1] ?? "queues"} />` : html`<${List} query=${query} />`;
+  return parts.length ? html`<${Topic} key=${parts[0]} name=${parts[0]} tab=${parts[1] ?? "messages"} query=${query} />` : html`<${List} query=${query} />`;
 }
 
 function Kind({ kind }) {
@@ -37,7 +40,7 @@ function List({ query }) {
     { id: "name", title: t("column.topic"), sort: "name", cell: (one) => html`<a class="name" href=${href(["topics", one.name])}>${one.name}</a>` },
     { id: "kind", title: t("column.kind"), sort: "kind", hide: true, cell: (one) => html`<${Kind} kind=${one.kind} />` },
     { id: "queues", title: t("column.queues"), sort: "writeQueues", num: true, cell: (one) => (one.readQueues === one.writeQueues ? number(one.readQueues) : t("topic.queues.both", { read: one.readQueues, write: one.writeQueues })) },
-    { id: "perm", title: t("column.perm"), hide: true, cell: (one) => html`<span class="badges">${one.perm === "read-write" ? html`<span class="soft">${t("perm.read-write")}</span>` : html`<${Badge} tone="warn">${t(`perm.${one.perm}`)}<//>`}${one.order && html`<${Badge} tone="info">${t("topic.order")}<//>`}</span>` },
+    { id: "perm", title: t("column.perm"), hide: true, cell: (one) => html`<span class="badges">${one.perm === "read-write" ? html`<span class="soft nowrap">${t("perm.read-write")}</span>` : html`<${Badge} tone="warn">${t(`perm.${one.perm}`)}<//>`}${one.order && html`<${Badge} tone="info">${t("topic.order")}<//>`}</span>` },
     { id: "brokers", title: t("column.brokers"), sort: "brokers", num: true, hide: true, cell: (one) => html`<span title=${one.brokers.join(", ")}>${number(one.brokers.length)}</span>` },
     { id: "messages", title: t("column.messages"), num: true, cell: (one) => number(one.amounts?.messages) },
     { id: "rate", title: t("column.putRate"), num: true, hide: true, cell: (one) => rate(one.amounts?.putTps) },
@@ -67,10 +70,10 @@ function List({ query }) {
   <//>`;
 }
 
-function Topic({ name, tab }) {
+function Topic({ name, tab, query }) {
   const topic = useResource((abort) => get(path`/topics/${name}`, null, abort), [name], 10000);
   const data = topic.data;
-  const tabs = ["queues", "groups", "route", "settings"].map((id) => [id, t(`topic.tab.${id}`), href(["topics", name, id])]);
+  const tabs = ["messages", "queues", "groups", "charts", "route", "settings"].map((id) => [id, t(`topic.tab.${id}`), href(["topics", name, id])]);
 
   function edit() {
     openDialog(t("topic.edit", { name }), (close) => html`<${TopicForm} topic=${data} close=${(done) => (close(done), done && topic.reload())} />`);
@@ -100,9 +103,29 @@ function Topic({ name, tab }) {
           <${Stat} label=${t("column.brokers")} value=${one.brokers.length} note=${t(`kind.${one.kind}`)} />
         </div>
         <${Tabs} tabs=${tabs} chosen=${tab} label=${name} />
-        ${tab === "groups" ? html`<${Readers} name=${name} />` : tab === "route" ? html`<${Route} name=${name} />` : tab === "settings" ? html`<${Settings} topic=${one} />` : html`<${Queues} name=${name} />`}`}
+        ${draw(tab, one, query)}`}
     <//>
   <//>`;
+}
+
+function draw(tab, topic, query) {
+  const { name } = topic;
+  if (tab === "queues") return html`<${Queues} name=${name} />`;
+  if (tab === "groups") return html`<${Readers} name=${name} />`;
+  if (tab === "charts") return html`<${Charts} name=${name} query=${query} />`;
+  if (tab === "route") return html`<${Route} name=${name} />`;
+  if (tab === "settings") return html`<${Settings} topic=${topic} />`;
+  return html`<${Newest} topic=${topic} />`;
+}
+
+function Charts({ name, query }) {
+  const points = useSeries(`topic:${name}`, spanOf(query));
+  return html`<${Unsampled} points=${points} kind="topics" />
+    <div class="cards">
+      <${SeriesCard} title=${t("topic.chart.rate")} points=${points} format=${rate} lines=${[["putTps", t("column.putRate"), "chart-1"]]} actions=${html`<${SpanSelect} query=${query} />`} />
+      <${SeriesCard} title=${t("topic.chart.lag")} points=${points} format=${short} lines=${[["lag", t("column.lag"), "chart-3"]]} />
+      <${SeriesCard} title=${t("topic.chart.time")} points=${points} format=${duration} lines=${[["lagSeconds", t("column.lagTime"), "chart-4"]]} />
+    </div>`;
 }
 
 function Queues({ name }) {
@@ -121,15 +144,24 @@ function Queues({ name }) {
 }
 
 function Readers({ name }) {
-  const columns = [{ id: "name", title: t("column.group"), sort: "name", cell: (one) => html`<a class="name" href=${href(["groups", one])}>${one}</a>` }];
+  const columns = [
+    { id: "group", title: t("column.group"), sort: "group", cell: (one) => html`<a class="name" href=${href(["groups", one.group])}>${one.group}</a>` },
+    { id: "members", title: t("column.members"), num: true, cell: (one) => number(one.members) },
+    { id: "lag", title: t("column.lag"), sort: "lag", num: true, cell: (one) => html`<span class=${one.lag > 0 ? "tone-warn" : ""}>${number(one.lag)}</span>` },
+    { id: "time", title: t("column.lagTime"), sort: "lagMs", num: true, cell: (one) => durationMs(one.lagMs) },
+    { id: "last", title: t("column.lastConsumed"), num: true, hide: true, cell: (one) => html`<${Time} ms=${one.lastMs} relative />` },
+    { id: "queues", title: t("column.queues"), num: true, hide: true, cell: (one) => number(one.queues) },
+  ];
   return html`<${Card} flush>
     <${RemoteTable}
-      where=${path`/topics/${name}/groups`}
+      where=${path`/topics/${name}/lag`}
       columns=${columns}
-      defaultSort="name"
+      defaultSort="group"
       label=${t("nav.groups")}
-      rowKey=${(one) => one}
-      rowPlace=${(one) => [["groups", one]]}
+      filterText=${t("group.filter")}
+      every=${10000}
+      rowKey=${(one) => one.group}
+      rowPlace=${(one) => [["groups", one.group]]}
       empty=${html`<${Empty} icon="groups" title=${t("topic.noreaders")}>${t("topic.noreaders.text")}<//>`}
     />
   <//>`;
