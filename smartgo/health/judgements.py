@@ -262,10 +262,10 @@ _ALERTS: Final = (
     ),
     Judgement(
         "dead-letters", "warning", 0, "count", "group",
-        "{value} new dead letters",
-        "Messages of the group became dead letters: it failed to consume them too often.",
-        "Read them (smartgo dlq ls), mend the cause, then resend them.",
-        lambda snapshot: snapshot.dead, window=600, prometheus="SmartgoDeadLetters", momentary="note",
+        "{value} neither resent nor acknowledged",
+        "Messages of the group became dead letters: it failed to consume them too often, and nobody has seen to them.",
+        "Read them (smartgo dlq show), mend the cause, then resend them (dlq resend) or acknowledge them (dlq ack).",
+        lambda snapshot: snapshot.dead, prometheus="SmartgoDeadLetters",
     ),
 )  # fmt: skip
 

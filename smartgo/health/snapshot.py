@@ -54,7 +54,7 @@ class ClusterSnapshot(NamedTuple):
     @ivar masterless: 1 for each broker of which only slaves are registered, 0 for others, by name.
     @ivar registries: whether each answers, by address.
     @ivar groups: by name; C{None} for a group that could not be measured.
-    @ivar dead: dead letters that arrived since the first snapshot, by group; C{None} as with groups.
+    @ivar dead: open dead letters (neither resent nor acknowledged), by group; C{None} as with groups.
     @ivar process: figures of the process that judges; a judgement needs only its own figures.
     """
 

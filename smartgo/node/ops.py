@@ -27,7 +27,7 @@ from smartgo.net.sweeper import Sweeper
 from smartgo.node.process import client_tls, server_tls
 from smartgo.node.registryserver import Registry, own_address
 from smartgo.node.stalls import StallWatch
-from smartgo.ops.alerts.noticemetrics import NoticeMetrics
+from smartgo.ops.alerts.noticemetrics import DeadLetterMetrics, NoticeMetrics
 from smartgo.ops.figures.membershipmetrics import MembershipMetrics
 from smartgo.ops.figures.metrics import Stalls, metrics_of
 from smartgo.ops.interfaces import (
@@ -289,6 +289,7 @@ def assemble(
     network = OpsNetwork(place, registries, tls, client_tls(env, configuration.tls))
     ops = Ops(env, configuration.ops, network, sweeper, node, lambda: shown)
     shown.register(NoticeMetrics(ops.notifier.queues))
+    shown.register(DeadLetterMetrics(ops.alerts))
     shown.register(MembershipMetrics(ops.membership))
     return ops
 

@@ -71,6 +71,7 @@ COMMANDS = {
     "dlq show": "audit",
     "dlq export": "audit",
     "dlq resend": "audit --all --yes",
+    "dlq ack": "audit --all --yes",
     "client close": "guest --yes",
     "client ls": "",
     "client show": "{client}",

@@ -13,6 +13,7 @@ from twisted.internet.defer import Deferred, DeferredList
 from smartgo.cli.commands.msg import FROM, GROUP, UNTIL, export_messages
 from smartgo.cli.commands.sendconsume import as_members, sent_to
 from smartgo.cli.support.completions import group_names
+from smartgo.cli.support.deadletters import DeadLetterMarks, count_all, mark_members, mark_text
 from smartgo.cli.support.load import producer_of
 from smartgo.cli.support.output import OUTPUT, TEXT, counted, moment, print_rows, print_value
 from smartgo.cli.support.progress import ProgressLine
@@ -21,22 +22,15 @@ from smartgo.cli.support.running import MISSING, CommandError
 from smartgo.cli.support.session import DRY_RUN, YES, ClusterOptions, ClusterSession, cluster_options, confirm
 from smartgo.cli.support.texts import examples
 from smartgo.client.internal.copies import copy_for, copy_to
+from smartgo.client.internal.deadletterjournal import CopyPlace, LetterPlace
 from smartgo.client.internal.reading import Span
 from smartgo.client.messages import Message, ReceivedMessage
 from smartgo.errors import PeerRefused
 from smartgo.schema.codes import ResponseCode
-from smartgo.schema.topics import DLQ_PREFIX, dlq_topic
+from smartgo.schema.topics import dlq_topic
 
 _SHOWN: Final = 60  # characters of a body in a table
 _AT_A_TIME: Final = 64  # sends that wait for their answers
-
-
-class DeadLetterRow(msgspec.Struct, frozen=True):
-    """The dead letters of one group; C{last_ms} is when the last one was stored."""
-
-    group: str
-    messages: int
-    last_ms: int
 
 
 @click.group(
@@ -45,37 +39,28 @@ class DeadLetterRow(msgspec.Struct, frozen=True):
         "smartgo dlq show audit",
         "smartgo dlq resend audit --all --dry-run",
         "smartgo dlq resend audit --id 7F0000010000277E0000000000000190",
+        "smartgo dlq ack audit --all --comment 'test data'",
     )
 )
 def dlq() -> None:
-    """List the messages that groups failed to consume, and resend them."""
+    """List the messages that groups failed to consume, resend or acknowledge them."""
 
 
 @dlq.command("ls", epilog=examples("smartgo dlq ls", "smartgo dlq ls -o json"))
 @OUTPUT
 @cluster_options
 def ls(cluster: ClusterOptions, output: str) -> None:
-    """List the groups that have dead letters."""
+    """List the groups that have dead letters. Open ones were neither resent nor acknowledged."""
 
     async def work(session: ClusterSession) -> None:
-        topics = session.admin.topics
-        rows = []
-        for name in await topics.names():
-            if name.startswith(DLQ_PREFIX):
-                found = (await topics.stats(name)).offset_table.values()
-                rows.append(
-                    DeadLetterRow(
-                        name.removeprefix(DLQ_PREFIX),
-                        sum(one.max_offset - one.min_offset for one in found),
-                        max((one.last_update_timestamp for one in found), default=0),
-                    )
-                )
+        rows = await count_all(session)
         print_rows(
             output,
             rows,
             {
                 "group": lambda row: row.group,
                 "dead letters": lambda row: row.messages,
+                "open": lambda row: row.open,
                 "last": lambda row: moment(row.last_ms),
             },
             "There are no dead letters.",
@@ -90,12 +75,16 @@ class DeadLetterSelection(msgspec.Struct, frozen=True):
 
     @ivar spans: the offsets to read, by queue.
     @ivar ids: only messages with one of these ids; C{key}: only messages with this key.
+    @ivar only_open: only those that were neither resent nor acknowledged.
     """
 
+    group: str
+    marks: DeadLetterMarks
     reader: TopicReader
     spans: list[Span]
     ids: frozenset[str]
     key: str | None
+    only_open: bool = False
 
     @classmethod
     async def of(
@@ -106,6 +95,7 @@ class DeadLetterSelection(msgspec.Struct, frozen=True):
         end: QueuePosition | None,
         ids: tuple[str, ...] = (),
         key: str | None = None,
+        only_open: bool = False,
     ) -> DeadLetterSelection:
         """Return the selection. @raise CommandError: the group has no dead letters."""
         reader = TopicReader(session, dlq_topic(group))
@@ -115,7 +105,9 @@ class DeadLetterSelection(msgspec.Struct, frozen=True):
             if refusal.code == ResponseCode.TOPIC_NOT_EXIST:
                 raise CommandError(f"group {group} has no dead letters", MISSING) from None
             raise
-        return cls(reader, spans, frozenset(ids), key)
+        marks = DeadLetterMarks(session)
+        await marks.refresh(spans)
+        return cls(group, marks, reader, spans, frozenset(ids), key, only_open)
 
     @property
     def total(self) -> int:
@@ -128,13 +120,15 @@ class DeadLetterSelection(msgspec.Struct, frozen=True):
             async for message in messages:
                 if self.ids and not self.ids & {message.message_id, message.offset_id}:
                     continue
+                if self.only_open and not self.marks.mark(self.group, message).is_open:
+                    continue
                 if self.key is None or self.key in message.keys:
                     yield message
 
     async def count(self, session: ClusterSession) -> int:
         """Return the number of selected messages. @raise CommandError: one of the ids does not exist."""
         if not self.ids and self.key is None:
-            return self.total
+            return sum(self.marks.count_open(self.group, span) for span in self.spans) if self.only_open else self.total
         count = 0
         missing = set(self.ids)
         with ProgressLine(session.env.clock, "dead letters", self.total) as progress:
@@ -147,20 +141,29 @@ class DeadLetterSelection(msgspec.Struct, frozen=True):
         return count
 
 
-@dlq.command("show", epilog=examples("smartgo dlq show audit", "smartgo dlq show audit --from -20 -o jsonl"))
+@dlq.command("show", epilog=examples("smartgo dlq show audit --open", "smartgo dlq show audit --from -20 -o jsonl"))
 @click.argument("group", shell_complete=group_names)
 @FROM
 @UNTIL
 @click.option("-n", "--count", type=click.IntRange(1), default=100, show_default=True, help="Maximum number of rows.")
+@click.option("--open", "only_open", is_flag=True, help="Only those that were neither resent nor acknowledged.")
 @OUTPUT
 @cluster_options
 def show(
-    cluster: ClusterOptions, group: str, begin: QueuePosition, end: QueuePosition | None, count: int, output: str
+    cluster: ClusterOptions,
+    group: str,
+    begin: QueuePosition,
+    end: QueuePosition | None,
+    count: int,
+    only_open: bool,
+    output: str,
 ) -> None:
-    """Show the dead letters of GROUP. For a whole message, run "smartgo msg show ID"."""
+    """
+    Show the dead letters of GROUP, and what was done about each. For a whole message, run "smartgo msg show ID".
+    """
 
     async def work(session: ClusterSession) -> None:
-        selection = await DeadLetterSelection.of(session, group, begin, end)
+        selection = await DeadLetterSelection.of(session, group, begin, end, only_open=only_open)
         rows = []
         with ProgressLine(session.env.clock, "dead letters", min(count, selection.total)) as progress:
             async with aclosing(selection.messages(progress)) as messages:
@@ -168,8 +171,10 @@ def show(
                     rows.append(message)
                     if len(rows) == count:
                         break
+        states = await selection.marks.states(group, rows)
+        marked = {row.offset_id: (selection.marks.mark(group, row), states.get(row.offset_id)) for row in rows}
         if output != TEXT:
-            print_value(output, [as_members(row) for row in rows])
+            print_value(output, [{**as_members(row), **mark_members(*marked[row.offset_id])} for row in rows])
             return
         print_rows(
             output,
@@ -180,6 +185,7 @@ def show(
                 "keys": lambda row: row.keys,
                 "sent": lambda row: moment(row.born_ms),
                 "dead since": lambda row: moment(row.stored_ms),
+                "state": lambda row: mark_text(*marked[row.offset_id]),
                 "body": lambda row: row.body.decode("utf-8", "backslashreplace")[:_SHOWN],
             },
             f"Group {group} has no dead letters in this range.",
@@ -224,7 +230,8 @@ def export(
 @click.argument("group", shell_complete=group_names)
 @click.option("--id", "ids", multiple=True, metavar="ID", help="Resend this message; may be repeated.")
 @click.option("--key", metavar="WORD", help="Resend the messages with this key.")
-@click.option("--all", "everything", is_flag=True, help="Resend all.")
+@click.option("--all", "everything", is_flag=True, help="Resend all that are open.")
+@click.option("--again", is_flag=True, help="With --all and --key: also those that were resent or acknowledged before.")
 @FROM
 @UNTIL
 @click.option("--to", "target", metavar="TOPIC", help="Send to this topic instead, for all groups that consume it.")
@@ -238,6 +245,7 @@ def resend(
     ids: tuple[str, ...],
     key: str | None,
     everything: bool,
+    again: bool,
     begin: QueuePosition,
     end: QueuePosition | None,
     target: str | None,
@@ -245,12 +253,14 @@ def resend(
     yes: bool,
     output: str,
 ) -> None:
-    """Resend dead letters of GROUP to this group only, as new messages. The dead-letter topic keeps them too."""
+    """
+    Resend dead letters of GROUP to this group only, as new messages. The originals stay, marked as resent.
+    """
     if not (ids or key or everything):
         raise click.UsageError("give --id, --key or --all")
 
     async def work(session: ClusterSession) -> None:
-        selection = await DeadLetterSelection.of(session, group, begin, end, ids, key)
+        selection = await DeadLetterSelection.of(session, group, begin, end, ids, key, not (ids or again))
         count = await selection.count(session)
         place = target or f"group {group}"
         if not dry_run and count:
@@ -264,6 +274,73 @@ def resend(
     cluster.do(work)
 
 
+@dlq.command(
+    "ack",
+    epilog=examples(
+        "smartgo dlq ack audit --id 7F0000010000277E0000000000000190 --comment 'paid by hand'",
+        "smartgo dlq ack audit --all --dry-run",
+        "smartgo dlq ack audit --id 7F0000010000277E0000000000000190 --undo",
+    ),
+)
+@click.argument("group", shell_complete=group_names)
+@click.option("--id", "ids", multiple=True, metavar="ID", help="Acknowledge this message; may be repeated.")
+@click.option("--key", metavar="WORD", help="Acknowledge the open messages with this key.")
+@click.option("--all", "everything", is_flag=True, help="Acknowledge all that are open.")
+@FROM
+@UNTIL
+@click.option("--comment", default="", metavar="TEXT", help="Reason, shown to others.")
+@click.option("--undo", is_flag=True, help="Make the messages given by --id open again.")
+@DRY_RUN
+@YES
+@OUTPUT
+@cluster_options
+def ack(
+    cluster: ClusterOptions,
+    group: str,
+    ids: tuple[str, ...],
+    key: str | None,
+    everything: bool,
+    begin: QueuePosition,
+    end: QueuePosition | None,
+    comment: str,
+    undo: bool,
+    dry_run: bool,
+    yes: bool,
+    output: str,
+) -> None:
+    """Acknowledge dead letters of GROUP without resending them: they stay, but no longer count as open."""
+    if not (ids or key or everything):
+        raise click.UsageError("give --id, --key or --all")
+    if undo and not ids:
+        raise click.UsageError("--undo needs --id")
+
+    async def work(session: ClusterSession) -> None:
+        selection = await DeadLetterSelection.of(session, group, begin, end, ids, key, not ids)
+        count = await selection.count(session)
+        if not dry_run and count:
+            verb = "opened again" if undo else "acknowledged"
+            confirm(f"{counted(count, 'dead letter')} of group {group} will be {verb}.", yes)
+            await _acknowledge(session, selection, comment, undo)
+        if output != TEXT:
+            print_value(output, {"group": group, "count": count, "undo": undo, "dry_run": dry_run})
+            return
+        done = "opened again" if undo else "acknowledged"
+        would = ("would open again" if undo else "would acknowledge") if dry_run else done
+        click.echo(f"{would} {counted(count, 'dead letter')} of group {group}")
+
+    cluster.do(work)
+
+
+async def _acknowledge(session: ClusterSession, selection: DeadLetterSelection, comment: str, undo: bool) -> None:
+    places: dict[str, list[LetterPlace]] = {}
+    async with aclosing(selection.messages()) as messages:
+        async for one in messages:
+            places.setdefault(one.queue.broker_name, []).append(LetterPlace(one.queue.queue_id, one.queue_offset))
+    journal = selection.marks.writer(await producer_of(session, GROUP))
+    for broker, letters in places.items():
+        await journal.acknowledged(selection.group, selection.marks.who, broker, letters, comment, undo)
+
+
 async def _send(
     session: ClusterSession, selection: DeadLetterSelection, copy: Callable[[ReceivedMessage], Message], count: int
 ) -> None:
@@ -271,8 +348,15 @@ async def _send(
     producer = await producer_of(session, GROUP)
     sent = 0
 
+    journal, who = selection.marks.writer(producer), selection.marks.who
+    await journal.prepare({span.queue.broker_name for span in selection.spans if span.end > span.begin})
+
     async def send_copy(one: ReceivedMessage) -> None:
-        await producer.send(copy(one))
+        result = await producer.send(copy(one))
+        queue = result.queue
+        place = CopyPlace(queue.topic, queue.broker_name, queue.queue_id, result.queue_offset, result.offset_id)
+        letter = LetterPlace(one.queue.queue_id, one.queue_offset)
+        await journal.resent(selection.group, who, one.queue.broker_name, letter, place)
 
     async def send(portion: list[ReceivedMessage]) -> None:
         nonlocal sent

@@ -28,7 +28,7 @@ from smartgo.cli.support.diagnosisresults import (
     replication,
     unwritable,
 )
-from smartgo.cli.support.groupdiagnosis import GroupDiagnosis
+from smartgo.cli.support.groupdiagnosis import GroupDiagnosis, dead_letters
 from smartgo.cli.support.memberdiagnosis import members
 from smartgo.cli.support.output import counted, size, span
 from smartgo.cli.support.portprobe import PortReply, probe
@@ -43,7 +43,7 @@ from smartgo.schema.address import is_loopback_host, parse_address
 from smartgo.schema.bodies import ClusterInfo, TopicConfig
 from smartgo.schema.codes import RequestCode, ResponseCode
 from smartgo.schema.command import Command
-from smartgo.schema.topics import DLQ_PREFIX, TEMPLATE_TOPIC
+from smartgo.schema.topics import TEMPLATE_TOPIC
 
 INHERIT: Final = 1  # bit of a topic's permission: others may be made after it
 
@@ -307,20 +307,8 @@ class Diagnosis:
                     "its write permission is removed in the registry: producers do not send to it",
                     f"if it was stopped by smartgo cluster stop-writes: smartgo cluster start-writes {broker}",
                 )
-        dead = {name for table in configs.values() for name in table if name.startswith(DLQ_PREFIX)}
-        letters = [count for name in sorted(dead) if (count := await self._stored(name))]
-        if letters:
-            groups = counted(len(letters), "group")
-            words = f"dead letters: {sum(letters):,} of {groups}, those that were sent again included"
-            yield DiagnosisFinding(NOTE, "groups", words, "smartgo dlq ls")
-
-    async def _stored(self, topic: str) -> int:
-        """Return the number of messages in a topic, as far as its brokers tell."""
-        try:
-            table = (await self._admin.topics.stats(topic)).offset_table
-        except CallFailed:
-            return 0
-        return sum(one.max_offset - one.min_offset for one in table.values())
+        for one in await dead_letters(self._session):
+            yield one
 
     async def _is_left_out(self, broker: str, table: Mapping[str, TopicConfig], registered: set[str]) -> bool:
         """Return whether the registry removed the write permission of a broker that would accept messages."""

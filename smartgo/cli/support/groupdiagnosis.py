@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
+from smartgo.cli.support.deadletters import count_all
 from smartgo.cli.support.diagnosisresults import OK, PROBLEM, DiagnosisFinding, FindingStream, judged
 from smartgo.cli.support.output import counted, span
 from smartgo.cli.support.progress import ProgressLine
@@ -86,3 +87,15 @@ class GroupDiagnosis:
                 one.topic: f"{one.sub_string} ({one.expression_type})" for one in info.subscription_set
             }
         return found
+
+
+async def dead_letters(session: ClusterSession) -> list[DiagnosisFinding]:
+    """Return the findings about dead letters: those that were neither resent nor acknowledged are a warning."""
+    found = []
+    closed = 0
+    for one in await count_all(session):
+        found += judged("dead-letters", f"group {one.group}", one.open, counted(one.open, "dead letter"))
+        closed += one.messages - one.open
+    if closed and not found:
+        found.append(DiagnosisFinding(OK, "groups", f"{counted(closed, 'dead letter')}, all resent or acknowledged"))
+    return found

@@ -29,7 +29,15 @@ from smartgo.schema.headers.topics import (
     TopicConsumersRequest,
     TopicStatsRequest,
 )
-from smartgo.schema.topics import DLQ_PREFIX, REPLY_SUFFIX, RETRY_PREFIX, TEMPLATE_TOPIC, check_topic, is_system
+from smartgo.schema.topics import (
+    DEAD_LETTER_JOURNAL,
+    DLQ_PREFIX,
+    REPLY_SUFFIX,
+    RETRY_PREFIX,
+    TEMPLATE_TOPIC,
+    check_topic,
+    is_system,
+)
 
 DEFAULT_QUEUES: Final = 8
 
@@ -59,7 +67,7 @@ def kind_of(topic: str, system: Collection[str] = ()) -> TopicKind:
         return TopicKind.RETRY
     if topic.startswith(DLQ_PREFIX):
         return TopicKind.DEAD
-    if topic in system or is_system(topic):
+    if topic in system or is_system(topic) or topic == DEAD_LETTER_JOURNAL:
         return TopicKind.SYSTEM
     return TopicKind.NORMAL
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Final
 
 _SAMPLES: Final = 60
@@ -59,47 +59,6 @@ class Growth:
         while len(samples) > 1 and samples[1][0] <= at - self._window:
             samples.popleft()
         return total - samples[0][1]
-
-
-class Arrivals:
-    """
-    The increase of counters since the first observation, where each broker counts separately.
-
-    A broker that leaves and comes back brings only what came to it meanwhile; one that is new brings nothing.
-    """
-
-    def __init__(self) -> None:
-        self._last: dict[str, dict[str, int]] = {}  # by broker and subject
-        self._came: dict[str, int] = {}
-
-    def look(self, brokers: Mapping[str, Mapping[str, int | None]]) -> dict[str, int | None]:
-        """
-        Return what came, by subject; C{None} for those of which a broker did not tell.
-
-        @param brokers: all that are there, each with what it has of every subject; C{None} where it did not tell.
-        """
-        found: dict[str, int | None] = {}
-        for broker, counts in brokers.items():
-            last = self._last.get(broker)
-            if last is None and None not in counts.values():  # else what did not tell would be taken for new
-                last = self._last[broker] = {subject: count or 0 for subject, count in counts.items()}
-            for subject, count in counts.items():
-                if last is not None and count is not None:
-                    before = last.get(subject, 0)
-                    came = count - before if count >= before else count
-                    self._came[subject] = self._came.get(subject, 0) + came
-                    last[subject] = count
-                told = count is not None and found.get(subject, 0) is not None
-                found[subject] = self._came.get(subject, 0) if told else None
-            if last is not None:
-                self._last[broker] = {subject: last[subject] for subject in counts if subject in last}
-        self._came = {subject: count for subject, count in self._came.items() if subject in found}
-        return found
-
-    def keep(self, brokers: Collection[str]) -> None:
-        """Forget all other brokers."""
-        for broker in self._last.keys() - set(brokers):
-            del self._last[broker]
 
 
 def led_to(at: Sequence[float], values: Sequence[float], when: float) -> float | None:

@@ -13,15 +13,16 @@ from smartgo.client.client import Client
 from smartgo.env.interfaces import IEnvironment
 from smartgo.errors import CallFailed
 from smartgo.health.snapshot import BrokerSnapshot, ClusterSnapshot, GroupSnapshot
-from smartgo.ops.alerts.growth import Arrivals, led_to
+from smartgo.ops.alerts.growth import led_to
 from smartgo.ops.alerts.table import AlertEvent, AlertTable, Summary, read_saved
 from smartgo.ops.figures.history import History
 from smartgo.ops.figures.sampler import BrokerFigures
 from smartgo.ops.interfaces import ILocalNode
 from smartgo.ops.membership.table import subject_of
 from smartgo.ops.problems import not_kept
+from smartgo.ops.reading.deadletterreader import count_open
 from smartgo.ops.reading.survey import GroupSurvey
-from smartgo.ops.reading.view import ClusterView, PartialView, TopicEntry, each
+from smartgo.ops.reading.view import ClusterView, each
 from smartgo.ops.web.partial import Missing
 from smartgo.schema.codes import RequestCode
 from smartgo.schema.command import Command
@@ -50,6 +51,7 @@ class AlertMonitor:
     Measures the cluster, updates the table of alerts, logs what fires, notifies listeners.
 
     @ivar table: the alerts.
+    @ivar dead: open dead letters by group, as they were counted last; C{None} for unknown.
     """
 
     _log = Logger()
@@ -82,13 +84,13 @@ class AlertMonitor:
         self._foreseen_due = 0.0
         self._registries_due = 0.0
         self._registries: Deferred[None] | None = None
-        self._arrivals = Arrivals()
         self._listeners: list[Callable[[Summary], object]] = []
         self._watchers: list[Callable[[], object]] = []
         self._told: Summary | None = None
         self._stopped = False
         self._changing = DeferredLock()
         self.table = AlertTable()
+        self.dead: Mapping[str, int | None] = {}
 
     # -- its life ----------------------------------------------------------------------------------------------
 
@@ -231,16 +233,16 @@ class AlertMonitor:
         return found
 
     async def _dead(self) -> dict[str, int | None]:
-        """Dead letters that came since the first look, by group; C{None} if brokers do not report it."""
+        """Open dead letters by group; C{None} if brokers do not report them."""
         topics = await self._view.topics.get()
-        brokers: dict[str, dict[str, int | None]] = {name: {} for one in topics.values() for name in one.configs}
         dead = [one for one in topics.values() if one.kind == TopicKind.DEAD]
         view = self._view.partial(Missing(), None)
-        for one, counts in zip(dead, await each(dead, lambda entry: _count(view, entry), _AT_ONCE), strict=True):
-            for broker in one.configs:
-                brokers[broker][one.name.removeprefix(DLQ_PREFIX)] = counts.get(broker)
-        self._arrivals.keep({*brokers, *(one.member.name for one in self._view.membership.statuses())})
-        return self._arrivals.look(brokers)
+        counts = await each(dead, lambda entry: count_open(view, entry), _AT_ONCE)
+        found = {one.name.removeprefix(DLQ_PREFIX): count for one, count in zip(dead, counts, strict=True)}
+        if self._view.membership.table.gone():  # their dead letters are not counted, and nobody has seen to them
+            found = {**dict.fromkeys(self.dead), **found}
+        self.dead = found
+        return found
 
     # -- telling -----------------------------------------------------------------------------------------------
 
@@ -317,15 +319,3 @@ async def _or_nothing(asked: Coroutine[Deferred[Any], Any, T]) -> T | None:
         return await asked
     except CallFailed:
         return None
-
-
-async def _count(view: PartialView, topic: TopicEntry) -> dict[str, int]:
-    """Messages that a topic ever had, by broker; nothing of those that do not tell."""
-    try:
-        table = (await view.admin.topics.stats(topic.name)).offset_table
-    except CallFailed:
-        return {}
-    counts: dict[str, int] = {}
-    for queue, one in table.items():
-        counts[queue.broker_name] = counts.get(queue.broker_name, 0) + one.max_offset
-    return counts

@@ -1,4 +1,4 @@
-"""Metrics of the notices of alerts: messages by receiver and outcome, notices that wait."""
+"""Metrics of the alerts: messages by receiver and outcome, notices that wait, open dead letters."""
 
 from __future__ import annotations
 
@@ -7,7 +7,28 @@ from collections.abc import Iterator, Mapping
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
 from prometheus_client.registry import Collector
 
+from smartgo.ops.alerts.monitor import AlertMonitor
 from smartgo.ops.alerts.notices import NoticeQueue
+
+
+class DeadLetterMetrics(Collector):
+    """Metrics of dead letters that nobody has seen to."""
+
+    def __init__(self, monitor: AlertMonitor) -> None:
+        """@param monitor: counts them."""
+        self._monitor = monitor
+
+    def collect(self) -> Iterator[Metric]:
+        """Yield the metric family; a group of which brokers do not tell is left out."""
+        family = GaugeMetricFamily(
+            "smartgo_dead_letters_open",
+            "Dead letters of a group that were neither sent again nor acknowledged.",
+            labels=("consumer_group",),
+        )
+        for group, count in self._monitor.dead.items():
+            if count is not None:
+                family.add_metric((group,), count)
+        yield family
 
 
 class NoticeMetrics(Collector):

@@ -5,17 +5,18 @@ from __future__ import annotations
 from collections.abc import AsyncGenerator, Callable, Sequence
 from contextlib import aclosing
 
+from smartgo.client.internal.reading import Span
 from smartgo.client.internal.records import FoundMessage
 from smartgo.errors import CallFailed
 from smartgo.ops.problems import Problem
 from smartgo.ops.reading.lookup import Lookup
 from smartgo.ops.reading.matching import Filter
 from smartgo.ops.reading.queuereader import ClusterQueueReader
-from smartgo.ops.reading.view import PartialView
+from smartgo.ops.reading.view import PartialView, TopicEntry
 from smartgo.ops.web.jobs import RestJob
 from smartgo.ops.web.partial import Missing
 from smartgo.schema.bodies import MessageQueue
-from smartgo.schema.topics import dlq_topic
+from smartgo.schema.topics import DLQ_PREFIX, dlq_topic
 
 
 class DeadLetters:
@@ -82,3 +83,17 @@ class DeadLetters:
             done += span.end - span.begin
         if failures and not answered:
             raise failures[0]
+
+
+async def count_open(view: PartialView, topic: TopicEntry) -> int | None:
+    """Return how many dead letters of a topic nobody has seen to; C{None} where a broker of the topic does not tell."""
+    try:
+        table = (await view.admin.topics.stats(topic.name)).offset_table
+        if topic.configs.keys() - {queue.broker_name for queue in table}:
+            return None
+        spans = [Span(queue, one.min_offset, one.max_offset) for queue, one in table.items()]
+        brokers = {span.queue.broker_name for span in spans if span.end > span.begin}
+        await view.journal.refresh(ClusterQueueReader(view), brokers)
+    except CallFailed:
+        return None
+    return sum(view.journal.count_open(topic.name.removeprefix(DLQ_PREFIX), span) for span in spans)

@@ -15,6 +15,7 @@ from twisted.python.failure import Failure
 from smartgo.client.admin import Admin
 from smartgo.client.administration.brokers import BrokerPlace
 from smartgo.client.administration.topics import kind_of
+from smartgo.client.internal.deadletterjournal import DeadLetterJournal
 from smartgo.env.interfaces import IClock
 from smartgo.errors import CallFailed
 from smartgo.ops.membership.memory import MemberMemory
@@ -200,6 +201,7 @@ class ClusterView(_View):
     @ivar admin: asks brokers and registries, without any limit of a view.
     @ivar membership: remembers the brokers that were there.
     @ivar topics, groups, brokers, runtimes, members: each a L{Cached}.
+    @ivar journal: what was done about dead letters, as it was read last.
     """
 
     def __init__(
@@ -218,6 +220,7 @@ class ClusterView(_View):
         self.brokers: Cached[list[BrokerPlace]] = Cached(clock, self._brokers, 1.0)
         self.runtimes: Cached[dict[str, dict[str, str] | str]] = Cached(clock, self._runtimes, 1.0)
         self.members: Cached[list[Any]] = Cached(clock, self._members, 5.0)
+        self.journal = DeadLetterJournal()
 
     def forget(self) -> None:
         """Drop all cached answers after a change."""
@@ -308,7 +311,7 @@ class PartialView(_View):
 
     @ivar missing: who is missing.
     @ivar admin: asks brokers within the limits of a view.
-    @ivar topics, groups, brokers, runtimes, members: as those of L{ClusterView}.
+    @ivar topics, groups, brokers, runtimes, members, journal: as those of L{ClusterView}.
     """
 
     def __init__(self, whole: ClusterView, missing: Missing, seconds: float | None) -> None:
@@ -320,6 +323,7 @@ class PartialView(_View):
         self.brokers = _Noting(whole.brokers, missing)
         self.runtimes = _Noting(whole.runtimes, missing)
         self.members = _Noting(whole.members, missing)
+        self.journal = whole.journal
 
 
 async def each(items: Iterable[T], ask: Callable[[T], Awaitable[R]], at_once: int = AT_ONCE) -> list[R]:

@@ -20,6 +20,7 @@ from smartgo.ops.reading.progress import ProgressReader
 from smartgo.ops.reading.survey import GroupSurvey
 from smartgo.ops.reading.view import ClusterView
 from smartgo.ops.resources.access import AuditApi, SessionApi, TokensApi
+from smartgo.ops.resources.acknowledge import AcknowledgeApi
 from smartgo.ops.resources.alertreceivers import AlertReceiversApi
 from smartgo.ops.resources.alerts import AlertsApi
 from smartgo.ops.resources.backups import BackupsApi
@@ -138,6 +139,7 @@ def all_resources(parts: ResourceParts) -> list[object]:
         SendApi(env.clock, outbox),
         DeadApi(view, inflater),
         ResendApi(view, outbox, jobs, inflater),
+        AcknowledgeApi(view, outbox),
         offsets,
         StatusApi(node, view.membership),
         IntegrityApi(node),

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator, Sequence
+from collections.abc import AsyncGenerator, Iterator, Sequence
 from contextlib import aclosing
 from typing import Annotated, Final, Literal
 
@@ -10,6 +10,8 @@ import msgspec
 from msgspec import Meta
 
 from smartgo.client.administration.topics import TopicKind
+from smartgo.client.internal.copies import RESENT_FROM
+from smartgo.client.internal.deadletterjournal import AckMark, CopyState, DeadLetterJournal, ResentMark, copy_states
 from smartgo.client.internal.reading import Span
 from smartgo.client.internal.records import FoundMessage
 from smartgo.errors import CallFailed, PeerRefused
@@ -36,6 +38,7 @@ class DeadRow(msgspec.Struct, rename="camel"):
 
     @ivar topic: the dead-letter topic.
     @ivar messages: how many there are; those that were sent again stay until the broker removes old messages.
+    @ivar open: of those, how many were neither sent again nor acknowledged.
     @ivar oldest_ms: when the oldest became a dead letter, C{newest_ms} the newest; null if there is none.
     """
 
@@ -43,10 +46,49 @@ class DeadRow(msgspec.Struct, rename="camel"):
     topic: str
     brokers: list[str]
     messages: int
+    open: int
     oldest_ms: int | None
     newest_ms: int | None
 
 
+class ResentLetter(msgspec.Struct, rename="camel"):
+    """
+    The last time that a dead letter was sent again.
+
+    @ivar times: how often that was done.
+    @ivar topic: of the copy, C{offset_id} the copy's offset id.
+    @ivar state: C{waiting}: the group has not consumed the copy; C{consumed}: it has acknowledged it; C{failed}: the
+        copy became a dead letter, too; C{unknown}: the copy's broker does not tell.
+    """
+
+    at_ms: int
+    who: str
+    times: int
+    topic: str
+    offset_id: str
+    state: CopyState
+
+
+class LetterRow(MessageRow, kw_only=True):
+    """
+    One dead letter.
+
+    @ivar open: whether it was neither sent again nor acknowledged, or was opened again.
+    @ivar resent: the last time that it was sent again; null: never.
+    @ivar acknowledged: null if nobody did.
+    @ivar resent_from: offset id of the dead letter that this one is a copy of, and that failed again; null for others.
+    """
+
+    open: bool
+    resent: ResentLetter | None
+    acknowledged: AckMark | None
+    resent_from: str | None
+
+
+LettersState = Annotated[
+    Literal["", "open", "closed"],
+    Meta(description="`open`: only those that nobody sent again or acknowledged; `closed`: only the others."),
+]
 LettersLimit = Annotated[int, Meta(ge=1, le=64, description="Number of rows on this page.")]
 LettersSort = Annotated[
     Literal["storedMs", "-storedMs"],
@@ -62,6 +104,7 @@ class LettersQuery(msgspec.Struct, rename="camel", forbid_unknown_fields=True, k
     offset: Offset = 0
     sort: LettersSort = "-storedMs"
     broker: OptionalBroker = ""
+    state: LettersState = ""
 
 
 ExportFromMs = Annotated[TimeMs, Meta(description="Became a dead letter then or later.")]
@@ -87,7 +130,7 @@ class DeadApi:
 
     @route("GET", "/dlq", scope=READ, query=ListQuery, answer=Page[DeadRow])
     async def list(self, call: RouteCall[None, ListQuery, None]) -> Page[DeadRow]:
-        """List groups that have or had dead letters; sorted by group, messages, newestMs or oldestMs."""
+        """List groups that have or had dead letters; sorted by group, messages, open, newestMs or oldestMs."""
         view = self._view.partial(call.missing)
         entries = [one for one in (await view.topics.get()).values() if one.kind == TopicKind.DEAD]
         query = call.query
@@ -105,29 +148,31 @@ class DeadApi:
         scope=READ,
         path_type=GroupPath,
         query=LettersQuery,
-        answer=Page[MessageRow],
+        answer=Page[LetterRow],
         refuses=_GONE,
     )
-    async def show(self, call: RouteCall[GroupPath, LettersQuery, None]) -> Page[MessageRow]:
-        """List the dead letters of a group."""
+    async def show(self, call: RouteCall[GroupPath, LettersQuery, None]) -> Page[LetterRow]:
+        """List the dead letters of a group, with what was done about each."""
         query = call.query
         view = self._view.partial(call.missing)
         reader = ClusterQueueReader(view)
-        queues = await DeadLetters(view).queues(call.path.name, query.broker)
+        group = call.path.name
+        queues = await DeadLetters(view).queues(group, query.broker)
         spans = await reader.spans_there(queues, 0, view.missing.note)
-        bounds = [(span.queue, span.begin, span.end) for span in spans]
-        total = sum(high - low for _, low, high in bounds)
+        await view.journal.refresh(reader, {span.queue.broker_name for span in spans}, view.missing.note)
+        places = [(span.queue, _places(view.journal, group, span, query.state)) for span in spans]
+        total = sum(len(offsets) for _, offsets in places)
         wanted = ListQuery(limit=query.limit, cursor=query.cursor, offset=query.offset)
         page = cut(range(total), wanted, query.sort)
         down = query.sort.startswith("-")
-        rows: list[MessageRow] = []
-        for queue, begin, end in _runs(bounds, page.items, down):
-            piece: list[MessageRow] = []
-            async with aclosing(reader.scan_there(Span(queue, begin, end), view.missing.note)) as pulls:
+        found: list[FoundMessage] = []
+        for span in _runs(places, page.items, down):
+            piece: list[FoundMessage] = []
+            async with aclosing(reader.scan_there(span, view.missing.note)) as pulls:
                 async for pulled in pulls:
-                    piece += map(row_of, pulled.messages)
-            rows += reversed(piece) if down else piece
-        return Page(rows, page.total, page.next)
+                    piece += pulled.messages
+            found += reversed(piece) if down else piece
+        return Page(await _letter_rows(view, reader, group, queues, found), page.total, page.next)
 
     @route(
         "GET",
@@ -184,11 +229,14 @@ async def _row(view: PartialView, entry: TopicEntry) -> DeadRow:
             continue  # RocketMQ makes topics of dead letters that cannot be read
         except CallFailed as error:
             view.missing.note(queue.broker_name, error)
+    spans = [Span(queue, one.min_offset, one.max_offset) for queue, one in there.items()]
+    await view.journal.refresh(reader, {span.queue.broker_name for span in spans}, view.missing.note)
     return DeadRow(
         _group(entry),
         entry.name,
         sorted(entry.configs),
-        sum(one.max_offset - one.min_offset for one in there.values()),
+        sum(span.end - span.begin for span in spans),
+        sum(view.journal.count_open(_group(entry), span) for span in spans),
         min((one.stored.stored_ms for one in oldest), default=None),
         max((one.last_update_timestamp for one in there.values()), default=None),
     )
@@ -198,30 +246,80 @@ def _group(entry: TopicEntry) -> str:
     return entry.name.removeprefix(DLQ_PREFIX)
 
 
-def _runs(
-    bounds: Sequence[tuple[MessageQueue, int, int]], places: Sequence[int], down: bool
-) -> list[tuple[MessageQueue, int, int]]:
-    """
-    Return the ranges of queues that a range of their concatenation covers.
+def _places(journal: DeadLetterJournal, group: str, span: Span, state: str) -> Sequence[int]:
+    """Return the offsets of the dead letters of a range that are in a state."""
+    if not state:
+        return range(span.begin, span.end)
+    if state == "open":
+        return list(journal.open_places(group, span))
+    return [at for at in range(span.begin, span.end) if not journal.mark(group, span.queue, at).is_open]
 
-    @param places: some numbers in a row.
+
+def _runs(places: Sequence[tuple[MessageQueue, Sequence[int]]], numbers: Sequence[int], down: bool) -> Iterator[Span]:
+    """
+    Yield the ranges of queues that a range of the concatenation of some places covers.
+
+    @param places: offsets of each queue, in order.
+    @param numbers: some numbers in a row.
     @param down: each queue is taken from its end.
     """
-    found = []
     base = 0
-    for queue, low, high in bounds:
-        count = high - low
-        if places:
-            begin, end = max(places[0] - base, 0), min(places[-1] + 1 - base, count)
+    for queue, offsets in places:
+        count = len(offsets)
+        if numbers:
+            begin, end = max(numbers[0] - base, 0), min(numbers[-1] + 1 - base, count)
             if begin < end:
-                found.append((queue, high - end, high - begin) if down else (queue, low + begin, low + end))
+                wanted = offsets[count - end : count - begin] if down else offsets[begin:end]
+                ranges = list(_ranges(queue, wanted))
+                yield from reversed(ranges) if down else ranges
         base += count
-    return found
+
+
+def _ranges(queue: MessageQueue, offsets: Sequence[int]) -> Iterator[Span]:
+    """Yield the ranges without gaps of offsets that are in order."""
+    begin = 0
+    for number in range(1, len(offsets) + 1):
+        if number == len(offsets) or offsets[number] != offsets[number - 1] + 1:
+            yield Span(queue, offsets[begin], offsets[number - 1] + 1)
+            begin = number
+
+
+async def _letter_rows(
+    view: PartialView,
+    reader: ClusterQueueReader,
+    group: str,
+    queues: Sequence[MessageQueue],
+    found: Sequence[FoundMessage],
+) -> list[LetterRow]:
+    """Return dead letters with what was done about each."""
+    marks = {one.stored.message_id: view.journal.mark(group, one.queue, one.stored.queue_offset) for one in found}
+    resent = {id_: mark.resent for id_, mark in marks.items() if mark.resent is not None}
+    states = await copy_states(reader, group, queues, resent)
+    rows = []
+    for one in found:
+        mark = marks[one.stored.message_id]
+        rows.append(
+            LetterRow(
+                **msgspec.structs.asdict(row_of(one)),
+                open=mark.is_open,
+                resent=_resent_letter(mark.resent, states.get(one.stored.message_id, "unknown")),
+                acknowledged=mark.acknowledged,
+                resent_from=one.properties.get(RESENT_FROM) or None,
+            )
+        )
+    return rows
+
+
+def _resent_letter(mark: ResentMark | None, state: CopyState) -> ResentLetter | None:
+    if mark is None:
+        return None
+    return ResentLetter(mark.at_ms, mark.who, mark.times, mark.copy.topic, mark.copy.offset_id, state)
 
 
 _SORTS: Final = {
     "group": lambda one: one.group,
     "messages": lambda one: one.messages,
+    "open": lambda one: one.open,
     "newestMs": lambda one: one.newest_ms or 0,
     "oldestMs": lambda one: one.oldest_ms or 0,
 }

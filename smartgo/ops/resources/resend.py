@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from collections.abc import AsyncGenerator, Sequence
 from contextlib import aclosing
-from typing import Annotated, Final, Literal
+from typing import Annotated, Final, Literal, NamedTuple
 
 import msgspec
 from msgspec import Meta
 
 from smartgo.client.internal.copies import copy_for, copy_to
+from smartgo.client.internal.deadletterjournal import CopyPlace, LetterPlace
 from smartgo.client.internal.records import FoundMessage
 from smartgo.client.messages import Message
 from smartgo.errors import CallFailed, NoOrigin, RequestRefused
@@ -18,6 +19,7 @@ from smartgo.ops.reading.content import MessageId, TimeMs
 from smartgo.ops.reading.deadletterreader import DeadLetters
 from smartgo.ops.reading.inflating import Inflater
 from smartgo.ops.reading.matching import Filter, FilterTerms
+from smartgo.ops.reading.queuereader import ClusterQueueReader
 from smartgo.ops.reading.view import ClusterView, PartialView
 from smartgo.ops.resources.names import GroupName, GroupPath
 from smartgo.ops.resources.send import Keys, Outbox, Properties, SentMessage, Tag, body_of, check_own
@@ -76,6 +78,8 @@ LettersOrderLimit = Annotated[int, Meta(ge=1, le=10_000, description="The most t
 class LettersOrder(msgspec.Struct, rename="camel", forbid_unknown_fields=True, kw_only=True):
     """
     Dead letters to resend: those in C{ids}, or, if that is null, all that match the filters.
+
+    @ivar again: those of the filters that were sent again or acknowledged before, too; those in C{ids} are always sent.
     """
 
     ids: LettersOrderIds | None = None
@@ -85,6 +89,7 @@ class LettersOrder(msgspec.Struct, rename="camel", forbid_unknown_fields=True, k
     key: LettersOrderKey = ""
     to: To = "group"
     limit: LettersOrderLimit = 10_000
+    again: bool = False
     dry_run: bool = False
 
 
@@ -145,7 +150,7 @@ class ResendApi:
         refuses={**_GONE, 409: "The body cannot be decompressed, the original topic is unknown, or a broker refused."},
     )
     async def resend(self, call: RouteCall[LetterPath, None, LetterOrder]) -> ResentRow:
-        """Send one dead letter again, edited if requested; the dead letter itself stays."""
+        """Send one dead letter again, edited if requested; the dead letter itself stays, and is marked."""
         group = call.path.name
         letters = DeadLetters(self._view.partial(call.missing))
         await letters.queues(group)
@@ -154,7 +159,9 @@ class ResendApi:
         copy = await _copy(self._inflater, one, group, order.to, order.mend or Mending())
         copy.check()
         await self._outbox.check(copy.topic)
-        row = _resent(one, copy.topic, None if order.dry_run else await self._outbox.send(copy))
+        sent = None if order.dry_run else await self._outbox.send(copy)
+        error = None if sent is None else await mark_resent(self._outbox, group, call.principal.name, one, sent)
+        row = _resent(one, copy.topic, sent, error)
         call.noted["sent"] = row.sent_offset_id
         return row
 
@@ -173,14 +180,23 @@ class ResendApi:
         """
         Send dead letters again, some by id or all that match the filters; a job.
 
-        Its rows are `ResentRow`s, its result a `ResentResult`. A dead letter that cannot be sent does not stop the
-        others.
+        Without `ids` those are left out that were sent again or acknowledged before, unless `again` is true. Its rows
+        are `ResentRow`s, its result a `ResentResult`. A dead letter that cannot be sent does not stop the others.
         """
         group = call.path.name
         view = self._view.partial(Missing(), None)
         queues = await DeadLetters(view).queues(group)
-        work = Resending(view, self._outbox, self._inflater, group, queues, call.body)
+        work = Resending(
+            view, self._outbox, self._inflater, DeadLetterQueues(group, queues), call.body, call.principal.name
+        )
         return self._jobs.start("dlq-resend", call.principal, work.run, owner=call.owner)
+
+
+class DeadLetterQueues(NamedTuple):
+    """The queues of the dead letters of a group."""
+
+    group: str
+    queues: Sequence[MessageQueue]
 
 
 class Resending:
@@ -191,23 +207,27 @@ class Resending:
         view: PartialView,
         outbox: Outbox,
         inflater: Inflater,
-        group: str,
-        queues: Sequence[MessageQueue],
+        letters: DeadLetterQueues,
         order: LettersOrder,
+        who: str,
     ) -> None:
+        """@param who: sends them, for the journal."""
+        self._view = view
         self._brokers = view.missing
         self._dead_letters = DeadLetters(view)
         self._outbox = outbox
         self._inflater = inflater
-        self._group = group
-        self._queues = queues
+        self._group, self._queues = letters
         self._order = order
+        self._who = who
         self._missing: list[str] = []
 
     async def run(self, job: RestJob) -> ResentResult:
         """Send the dead letters; the job gets a row for each."""
         order = self._order
         found = sent = failed = 0
+        brokers = {queue.broker_name for queue in self._queues}
+        await self._view.journal.refresh(ClusterQueueReader(self._view), brokers, self._brokers.note)
         chosen = self._meant(job) if order.ids is None else self._named(job, order.ids)
         async with aclosing(chosen) as messages:
             async for one in messages:
@@ -220,12 +240,17 @@ class Resending:
                     break
         return ResentResult(found, sent, failed, self._missing, order.dry_run, self._brokers.rows)
 
-    def _meant(self, job: RestJob) -> AsyncGenerator[FoundMessage, None]:
+    async def _meant(self, job: RestJob) -> AsyncGenerator[FoundMessage, None]:
         order = self._order
         wanted = Filter(
             self._inflater, FilterTerms(key=order.key, body=order.body, from_ms=order.from_ms, until_ms=order.until_ms)
         )
-        return self._dead_letters.matching(self._queues, wanted, order.from_ms, self._brokers.note, job)
+        matching = self._dead_letters.matching(self._queues, wanted, order.from_ms, self._brokers.note, job)
+        async with aclosing(matching) as messages:
+            async for one in messages:
+                mark = self._view.journal.mark(self._group, one.queue, one.stored.queue_offset)
+                if mark.is_open or order.again:
+                    yield one
 
     async def _named(self, job: RestJob, ids: Sequence[str]) -> AsyncGenerator[FoundMessage, None]:
         names = list(dict.fromkeys(ids))
@@ -245,10 +270,24 @@ class Resending:
             topic = copy.topic
             copy.check()
             await self._outbox.check(topic)
-            return _resent(one, topic, None if self._order.dry_run else await self._outbox.send(copy))
+            if self._order.dry_run:
+                return _resent(one, topic, None)
+            sent = await self._outbox.send(copy)
+            return _resent(one, topic, sent, await mark_resent(self._outbox, self._group, self._who, one, sent))
         except (Problem, RequestRefused, CallFailed, NoOrigin) as error:
             problem = problem_of(error)
             return _resent(one, topic, None, str(problem or error))
+
+
+async def mark_resent(outbox: Outbox, group: str, who: str, one: FoundMessage, sent: SentMessage) -> str | None:
+    """Note that a dead letter was sent again; return why that could not be noted, C{None} if it was."""
+    letter = LetterPlace(one.stored.queue_id, one.stored.queue_offset)
+    copy = CopyPlace(sent.topic, sent.broker or "", sent.queue_id or 0, sent.queue_offset or 0, sent.offset_id or "")
+    try:
+        await outbox.journal().resent(group, who, one.broker, letter, copy)
+    except CallFailed as error:
+        return f"it was sent, but could not be marked as sent again: {error}"
+    return None
 
 
 async def _copy(inflater: Inflater, one: FoundMessage, group: str, to: str, mending: Mending) -> Message:

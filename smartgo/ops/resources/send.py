@@ -13,6 +13,7 @@ from msgspec import Meta
 from smartgo.client.administration.topics import TopicKind
 from smartgo.client.client import Client
 from smartgo.client.internal.copies import is_own
+from smartgo.client.internal.deadletterjournal import JournalWriter
 from smartgo.client.internal.route import WRITE
 from smartgo.client.messages import Message, SendResult
 from smartgo.client.producer import Producer
@@ -116,6 +117,7 @@ class Outbox:
         self._view = view
         self._producer = Producer(client, GROUP)
         self._started = False
+        self._journal: JournalWriter | None = None
 
     async def send(self, message: Message, queue: QueueChoice | None = None) -> SentMessage:
         """
@@ -155,6 +157,12 @@ class Outbox:
                 raise
             text = datetime.fromtimestamp(due_ms / 1000, UTC).isoformat(timespec="milliseconds")
             raise Problem(409, f"it is too late to recall it: it was due at {text}", "too-late") from None
+
+    def journal(self) -> JournalWriter:
+        """Return what notes in the journal of dead letters what is done about them."""
+        if self._journal is None:
+            self._journal = JournalWriter(self._producer_started(), self._view.admin.topics)
+        return self._journal
 
     def _producer_started(self) -> Producer:
         if not self._started:

@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from twisted.trial.unittest import SynchronousTestCase
 
-from smartgo.ops.alerts.growth import Arrivals, Growth, led_to
+from smartgo.ops.alerts.growth import Growth, led_to
 
 
 class GrowthTests(SynchronousTestCase):
@@ -47,39 +45,6 @@ class GrowthTests(SynchronousTestCase):
         self.assertLess(abs((self.grown(200, 10_000) or 0) - 60 * 50), 60)
         self.growth.look({"b": None}, 201)
         self.assertEqual((self.growth._samples, self.growth._sums), ({}, {}))
-
-
-class ArrivalsTests(SynchronousTestCase):
-    """The increase of counters of several brokers."""
-
-    def setUp(self) -> None:
-        self.arrivals = Arrivals()
-
-    def look(self, **brokers: Any) -> dict[str, int | None]:
-        """Return the increase until now."""
-        return self.arrivals.look(brokers)
-
-    def test_came(self) -> None:
-        """What was there before the first look did not come since; a subject that is new did, at any broker."""
-        self.assertEqual(self.look(a={"g": 100}, b={}), {"g": 0})
-        self.assertEqual(self.look(a={"g": 102, "h": 3}, b={"g": 1}), {"g": 3, "h": 3})
-        self.assertEqual(self.look(a={"g": 4, "h": 3}, b={"g": 1}), {"g": 7, "h": 3})
-
-    def test_brokers(self) -> None:
-        """A broker that leaves takes nothing away, and brings what came meanwhile; a new one brings nothing."""
-        self.look(a={"g": 100}, b={"g": 50})
-        self.assertEqual(self.look(a={"g": 100}), {"g": 0})
-        self.assertEqual(self.look(a={"g": 100}, b={"g": 51}, c={"g": 70}), {"g": 1})
-        self.arrivals.keep(["a", "c"])
-        self.assertEqual(self.look(a={"g": 100}, b={"g": 60}, c={"g": 70}), {"g": 1})
-        self.assertEqual(self.look(c={"h": 1}), {"h": 1})
-        self.assertEqual(self.look(c={"h": 1, "g": 2}), {"h": 1, "g": 2})
-
-    def test_unknown(self) -> None:
-        """What a broker does not tell of is unknown, and no news when it does."""
-        self.assertEqual(self.look(a={"g": None, "h": 1}, b={"g": 5}), {"g": None, "h": 0})
-        self.assertEqual(self.look(a={"g": 9, "h": 1}, b={"g": None}), {"g": None, "h": 0})
-        self.assertEqual(self.look(a={"g": 9, "h": 1}, b={"g": 7}), {"g": 2, "h": 0})
 
 
 class LineTests(SynchronousTestCase):

@@ -62,11 +62,18 @@ class ListTests(LetterCase):
             "topic": "%DLQ%audit",
             "brokers": ["broker-a"],
             "messages": 4,
+            "open": 4,
             "oldestMs": rows[0]["storedMs"],
             "newestMs": rows[-1]["storedMs"],
         }
         self.assertEqual(row, expected)
-        for query, total in (("?q=AUD", 1), ("?q=other", 0), ("?sort=-messages", 1), ("?sort=-newestMs&q=aud", 1)):
+        for query, total in (
+            ("?q=AUD", 1),
+            ("?q=other", 0),
+            ("?sort=-messages", 1),
+            ("?sort=-open", 1),
+            ("?sort=-newestMs&q=aud", 1),
+        ):
             self.assertEqual(self.get(f"/dlq{query}")["total"], total, query)
         self.assertEqual(self.order("GET", "/dlq?sort=colour")[0], 400)
 
@@ -217,7 +224,8 @@ class ResendTests(LetterCase):
         self.assertEqual((job["result"]["sent"], [row["messageId"][-1] for row in rows]), (1, ["2"]))
         job, rows = self.job("/dlq/audit/resend", {"to": "topic", "limit": 3})
         self.assertEqual((job["result"]["sent"], {row["topic"] for row in rows}), (3, {"Orders"}))
-        self.assertEqual(self.job("/dlq/audit/resend", {"body": ": 3"})[0]["result"]["found"], 1)
+        self.assertEqual(self.job("/dlq/audit/resend", {"body": ": 3"})[0]["result"]["found"], 0)  # it was sent before
+        self.assertEqual(self.job("/dlq/audit/resend", {"body": ": 3", "again": True})[0]["result"]["found"], 1)
         self.assertEqual(self.get("/topics/%25RETRY%25audit")["amounts"]["messages"], 2)
 
     def test_named(self) -> None:

@@ -1,0 +1,146 @@
+"""Marks of dead letters for commands: counts of open ones, and the text of a mark."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import msgspec
+
+from smartgo.cli.support.output import moment
+from smartgo.cli.support.session import ClusterSession
+from smartgo.client.internal.deadletterjournal import (
+    CopyState,
+    DeadLetterJournal,
+    JournalWriter,
+    LetterMark,
+    copy_states,
+)
+from smartgo.client.internal.reading import QueueQueries, Span
+from smartgo.client.messages import ReceivedMessage
+from smartgo.client.producer import Producer
+from smartgo.errors import CallFailed
+from smartgo.schema.bodies import MessageQueue
+from smartgo.schema.topics import DLQ_PREFIX
+
+
+class DeadLetterCount(msgspec.Struct, frozen=True):
+    """
+    The dead letters of one group.
+
+    @ivar open: how many of C{messages} were neither sent again nor acknowledged.
+    @ivar last_ms: when the last one was stored.
+    """
+
+    group: str
+    messages: int
+    open: int
+    last_ms: int
+
+
+class DeadLetterMarks:
+    """The journal of dead letters, as a command reads it."""
+
+    def __init__(self, session: ClusterSession) -> None:
+        self._session = session
+        self._reader = QueueQueries(session.client, session.admin.brokers.address)
+        self._journal = DeadLetterJournal()
+
+    async def count(self, topic: str) -> DeadLetterCount:
+        """Count the dead letters of a topic. @raise CallFailed: a broker does not answer."""
+        table = (await self._session.admin.topics.stats(topic)).offset_table
+        spans = [Span(queue, one.min_offset, one.max_offset) for queue, one in table.items()]
+        group = topic.removeprefix(DLQ_PREFIX)
+        await self.refresh(spans)
+        return DeadLetterCount(
+            group,
+            sum(span.end - span.begin for span in spans),
+            sum(self.count_open(group, span) for span in spans),
+            max((one.last_update_timestamp for one in table.values()), default=0),
+        )
+
+    async def refresh(self, spans: Sequence[Span]) -> None:
+        """Read what was done about the dead letters of some queues. @raise CallFailed: a broker does not answer."""
+        await self._journal.refresh(self._reader, {span.queue.broker_name for span in spans if span.end > span.begin})
+
+    def count_open(self, group: str, span: Span) -> int:
+        """Return how many dead letters of a range are open."""
+        return self._journal.count_open(group, span)
+
+    def mark(self, group: str, letter: ReceivedMessage) -> LetterMark:
+        """Return what was done about a dead letter."""
+        return self._journal.mark(group, letter.queue, letter.queue_offset)
+
+    async def states(self, group: str, letters: Sequence[ReceivedMessage]) -> dict[str, CopyState]:
+        """Return what became of the copies of dead letters that were sent again, by the ids of the dead letters."""
+        resent = {one.offset_id: mark.resent for one in letters if (mark := self.mark(group, one)).resent is not None}
+        marks = {id_: mark for id_, mark in resent.items() if mark is not None}
+        return await copy_states(self._reader, group, _queues(letters), marks)
+
+    def writer(self, producer: Producer) -> JournalWriter:
+        """Return what notes in the journal what is done."""
+        return JournalWriter(producer, self._session.admin.topics)
+
+    @property
+    def who(self) -> str:
+        """The user who runs the command, for the journal."""
+        variable = self._session.env.host.variable
+        return variable("USER") or variable("LOGNAME") or "command line"
+
+
+async def count_all(session: ClusterSession) -> list[DeadLetterCount]:
+    """Count the dead letters of all groups; a topic that is just gone is left out."""
+    marks = DeadLetterMarks(session)
+    found = []
+    for name in await session.admin.topics.names():
+        if name.startswith(DLQ_PREFIX):
+            try:
+                found.append(await marks.count(name))
+            except CallFailed:
+                continue
+    return found
+
+
+def mark_text(mark: LetterMark, state: CopyState | None) -> str:
+    """Return what was done about a dead letter, for people."""
+    if mark.is_open:
+        return "open again" if mark.resent is not None else "open"
+    if mark.acknowledged is not None:
+        comment = f": {mark.acknowledged.comment}" if mark.acknowledged.comment else ""
+        return f"acknowledged {moment(mark.acknowledged.at_ms)} by {mark.acknowledged.who}{comment}"
+    if mark.resent is None:
+        return "open"
+    return f"resent {moment(mark.resent.at_ms)} by {mark.resent.who}: {_STATES[state or 'unknown']}"
+
+
+def mark_members(mark: LetterMark, state: CopyState | None) -> dict[str, Any]:
+    """Return what was done about a dead letter, as plain values."""
+    resent = mark.resent
+    return {
+        "open": mark.is_open,
+        "resent": None
+        if resent is None
+        else {
+            "at_ms": resent.at_ms,
+            "who": resent.who,
+            "times": resent.times,
+            "topic": resent.copy.topic,
+            "offset_id": resent.copy.offset_id,
+            "state": state or "unknown",
+        },
+        "acknowledged": None
+        if mark.acknowledged is None
+        else {"at_ms": mark.acknowledged.at_ms, "who": mark.acknowledged.who, "comment": mark.acknowledged.comment},
+    }
+
+
+def _queues(letters: Sequence[ReceivedMessage]) -> list[MessageQueue]:
+    return list(dict.fromkeys(one.queue for one in letters))
+
+
+_STATES: dict[CopyState, str] = {
+    "waiting": "not consumed yet",
+    "consumed": "consumed",
+    "failed": "failed again",
+    "unknown": "state unknown",
+}
