@@ -13,6 +13,7 @@ from smartgo.config.loading import Surroundings, load
 from smartgo.ops.interfaces import ILocalNode
 from smartgo.ops.service import Ops, OpsNetwork
 from tests.broker.fakecluster import REGISTRY, Cluster
+from tests.ops import fixedpages  # noqa: F401  # makes them once
 
 PORT = 10913
 _ROUNDS = 100

@@ -10,6 +10,7 @@ from twisted.internet.defer import Deferred
 
 from smartgo.cli.support.embedded import EmbeddedNode, configuration_of
 from smartgo.env.real import RealEnvironment
+from tests.ops import fixedpages  # noqa: F401  # makes them once
 
 TOKEN = "live-token"
 
