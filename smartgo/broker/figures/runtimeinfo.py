@@ -7,6 +7,7 @@ from smartgo.broker.settings.storesettings import size_text
 from smartgo.broker.stages.delaydelivery import DelayDelivery
 from smartgo.config.settings import StoreConfig
 from smartgo.env.interfaces import IFiles
+from smartgo.env.product import product_version
 from smartgo.schema import refusalkind
 from smartgo.schema.record import decode
 from smartgo.schema.topics import SCHEDULE_TOPIC
@@ -29,6 +30,7 @@ class RuntimeInfo:
         self._store = store
         self._delay = delay
         self._replication = replication
+        self._product = product_version()
         self._earliest_ms = -1
         self._earliest_of = -1  # the physical offset that it was asked of
 
@@ -66,6 +68,7 @@ class RuntimeInfo:
             "consumeQueueDiskRatio": used,
             "commitLogDirCapacity": f"Total : {size_text(total)}, Free : {size_text(free)}.",
             "remainHowManyDataToFlush": size_text(end - self._store.flushed),
+            "smartgoVersion": self._product,  # RocketMQ has nothing of this
             **replication_info(self._replication.now(), end),
         }
         if self._store.timers is not None:

@@ -49,6 +49,7 @@ class BrokerListRow(msgspec.Struct, frozen=True, kw_only=True):
 
     @ivar id: 0 for the master, above 0 for its slaves.
     @ivar version: as the broker reports it; this and all following fields are C{None} if the broker does not answer.
+    @ivar product: the version of smartgo that it runs; C{None} for one of RocketMQ.
     @ivar put_per_second: messages stored recently; C{get_per_second} delivered.
     @ivar disk: how full the disk of the CommitLog is, 0 to 1.
     @ivar kept_seconds: the age of its oldest message.
@@ -63,6 +64,7 @@ class BrokerListRow(msgspec.Struct, frozen=True, kw_only=True):
     id: int
     address: str
     version: str | None = None
+    product: str | None = None
     put_per_second: float | None = None
     get_per_second: float | None = None
     put_today: int | None = None
@@ -110,6 +112,7 @@ async def broker_rows(session: ClusterSession) -> list[BrokerListRow]:
             msgspec.structs.replace(
                 row,
                 version=table.get("brokerVersionDesc"),
+                product=table.get("smartgoVersion"),
                 put_per_second=number(table, "putTps"),
                 get_per_second=number(table, "getTransferredTps", "getTransferedTps"),
                 put_today=difference(table, "msgPutTotalTodayNow", "msgPutTotalTodayMorning"),

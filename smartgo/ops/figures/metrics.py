@@ -11,6 +11,7 @@ from prometheus_client.registry import Collector
 
 from smartgo.broker.interfaces import IBrokerService
 from smartgo.env.interfaces import IEnvironment
+from smartgo.env.product import product_version
 from smartgo.net.memorybudget import Kind, MemoryBudget
 from smartgo.net.slowturns import SlowTurns
 from smartgo.ops.figures.brokermetrics import BrokerMetrics
@@ -62,12 +63,14 @@ class ProcessMetrics(Collector):
         self._clock = env.clock
         self._stalls = stalls
         self._began = env.clock.seconds()
+        self._product = product_version()
 
     def collect(self) -> Iterator[Metric]:
         """Yield every metric family."""
         yield InfoMetricFamily(
             "smartgo", "The RocketMQ release whose protocol is spoken.", {"version": Version(VERSION).name}
         )
+        yield InfoMetricFamily("smartgo_product", "The version of smartgo itself.", {"version": self._product})
         yield GaugeMetricFamily("smartgo_up_seconds", "Seconds since the start.", self._clock.seconds() - self._began)
         if self._stalls is not None:
             stalls = self._stalls()

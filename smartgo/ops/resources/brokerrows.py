@@ -34,6 +34,8 @@ class BrokerRow(msgspec.Struct, rename="camel"):
         C{no-master}: only slaves do, and it stores nothing; C{missing}: none does.
     @ivar first_seen_ms: when it was registered for the first time, C{last_seen_ms} the last time, wall clock.
     @ivar unreachable: what cannot be reached while all of its broker is missing; else null.
+    @ivar product: the version of smartgo that it runs; null if it does not report it (RocketMQ). C{version} is that of
+        the protocol.
     """
 
     cluster: str
@@ -59,6 +61,7 @@ class BrokerRow(msgspec.Struct, rename="camel"):
     first_seen_ms: int | None = None
     last_seen_ms: int | None = None
     unreachable: Unreachable | None = None
+    product: str | None = None
 
 
 class BrokerView(BrokerRow):
@@ -133,6 +136,7 @@ def _broker_row(place: Any, told: dict[str, str] | str) -> BrokerRow:
         told.get("brokerRole"),
         slaves_of(told),
         following_of(told),
+        product=told.get("smartgoVersion"),
     )
 
 

@@ -34,6 +34,7 @@ class ClientRow(msgspec.Struct, rename="camel"):
 
 ClientsRole = Annotated[Literal["producer", "consumer"] | None, Meta(description="Only those of one role.")]
 ClientsGroup = Annotated[str, Meta(max_length=255, description="Only those of one group.")]
+ClientsBroker = Annotated[str, Meta(max_length=127, description="Only those that are connected to one broker.")]
 
 
 class ClientsQuery(ListQuery, kw_only=True):
@@ -41,6 +42,7 @@ class ClientsQuery(ListQuery, kw_only=True):
 
     role: ClientsRole = None
     group: ClientsGroup = ""
+    broker: ClientsBroker = ""
 
 
 CloseReason = Annotated[
@@ -85,7 +87,9 @@ class ClientsApi:
         rows = [
             _client_row(one)
             for one in await self._view.members.get(call.missing)
-            if query.role in (None, one.role) and query.group in ("", one.group)
+            if query.role in (None, one.role)
+            and query.group in ("", one.group)
+            and (not query.broker or query.broker in one.brokers)
         ]
         return page_of(rows, query, _CLIENT_SORTS, lambda one: f"{one.client_id} {one.group} {one.address}", "clientId")
 

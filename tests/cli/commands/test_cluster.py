@@ -15,6 +15,7 @@ from smartgo.client.client import Client
 from smartgo.client.producer import Producer
 from smartgo.config.loading import BROKER as TABLES_OF_BROKER
 from smartgo.config.loading import load
+from smartgo.env.product import product_version
 from smartgo.errors import CallFailed
 from smartgo.node.options import SlaveOptions
 from smartgo.schema.bodies import BrokerData, ClusterInfo
@@ -48,6 +49,7 @@ class BrokerTests(ClusterCase):
         """A broker tells of itself, by its name and by its address."""
         by_name = self.json("cluster", "show", "broker-a")
         self.assertEqual(by_name["brokerVersionDesc"], "V4_9_8")
+        self.assertEqual(by_name["smartgoVersion"], product_version())
         self.assertEqual(self.json("cluster", "show", BROKER).keys(), by_name.keys())
         self.assertIn("brokerVersionDesc", self.out("cluster", "show", "broker-a"))
         self.assertIn("broker-a", self.refused("cluster", "show", "nobody", status=1))

@@ -111,7 +111,7 @@ class PagesTests(ConsoleCase):
         places = {
             "topics/Orders": ("messages", "queues", "groups", "charts", "route", "settings"),
             "groups/audit": ("lag", "members", "positions", "settings"),
-            "cluster/broker-a": ("figures", "config", "care"),
+            "cluster/broker-a": ("overview", "figures", "config", "care"),
         }
         for place, tabs in places.items():
             for tab in tabs:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
+from smartgo.env.product import product_version
 from smartgo.ops.figures.sampler import FIGURES
 from smartgo.ops.figures.subjectsampler import BROKER_LAG_FIGURES, GROUP_FIGURES, TOPIC_FIGURES
 from tests.ops.console.browser import ConsoleCase, in_browser
@@ -114,7 +115,7 @@ class TopicPageTests(ConsoleCase):
         """Topic, group and broker have charts of rates and lag with what was recorded; none begins in 1970."""
         self.do(self.fill)
         address = f"broker:{self.live.node.broker}"
-        places = {"topics/Orders/charts": 3, "groups/audit": 3}
+        places = {"topics/Orders/charts": 3, "groups/audit": 3, "cluster/broker-a": 4}
         for place in places:
             self.go(page, place)
             page.locator(".chart-plot canvas").first.wait_for()
@@ -123,7 +124,12 @@ class TopicPageTests(ConsoleCase):
                 "() => [...document.querySelectorAll('.chart-plot')]"
                 ".every(one => Number(one.dataset.begin) > Date.now() / 1000 - 86400)",
             )
-        self.record(("topic:Orders", TOPIC_FIGURES), ("group:audit", GROUP_FIGURES), (address, FIGURES))
+        self.record(
+            ("topic:Orders", TOPIC_FIGURES),
+            ("group:audit", GROUP_FIGURES),
+            (address, FIGURES),
+            ("broker-lag:broker-a", BROKER_LAG_FIGURES),
+        )
         for place, count in places.items():
             self.go(page, "overview")
             self.go(page, f"{place}?span=1h")
@@ -134,7 +140,27 @@ class TopicPageTests(ConsoleCase):
                 count,
             )
             self.assertEqual(page.locator("[data-test=unsampled]").count(), 0)
-        self.assertEqual(len(BROKER_LAG_FIGURES), 2)
+
+    @in_browser()
+    def test_broker(self, page: Page) -> None:
+        """The page of a broker says in words what it is, who is connected and what its store has; the rest is a tab."""
+        self.do(self.fill)
+        member = self.do(self.join, "readers", "Orders", [])
+        self.ops.view.forget()
+        self.go(page, "cluster/broker-a")
+        page.get_by_role("tab", name="Overview", selected=True).wait_for()
+        page.get_by_text("master, asynchronous replication").wait_for()
+        version = page.locator("[data-test=broker-version]").inner_text()
+        self.assertEqual(version.split(), ["smartgo", product_version(), "V4_9_8"])
+        page.get_by_text("Log files are kept for 3 d").wait_for()
+        text = page.inner_text("#main")
+        for words in ("No damage is known", "Producers connected", "Consumers connected", "Disk used"):
+            self.assertIn(words, text)
+        self.assertNotIn("bootTimestamp", text)
+        self.until(page, "() => [...document.querySelectorAll('dd a')].some(one => one.textContent === '1')")
+        page.get_by_role("tab", name="Runtime figures").click()
+        page.get_by_text("bootTimestamp").wait_for()
+        self.do(member.stop)
 
     @in_browser()
     def test_left_out(self, page: Page) -> None:

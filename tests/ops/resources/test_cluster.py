@@ -201,6 +201,8 @@ class GroupTests(ClusterCase):
         self.assertEqual(self.get("/groups/audit")["subscriptions"][0]["topic"], "Orders")
         self.assertEqual(self.get("/clients/10.0.0.1%407")["items"][0]["group"], "audit")
         self.assertEqual(self.get("/clients?role=consumer&q=audit")["total"], 1)
+        for broker, total in (("broker-a", 1), ("broker-b", 0)):
+            self.assertEqual(self.get(f"/clients?role=consumer&broker={broker}")["total"], total)
         self.assertEqual(self.order("GET", "/groups/audit/clients/nobody")[1]["code"], "client-not-found")
         self.assertEqual(self.order("GET", "/clients/nobody")[1]["code"], "client-not-found")
 

@@ -8,9 +8,10 @@ import { Badge, Button, Card, Empty, Health, Loaded, Meter, Page, Stat, Tabs, Ti
 import { useResource } from "../app/resource.js";
 import { href } from "../app/router.js";
 import { RemoteTable, Table } from "../app/table.js";
+import { BrokerOverview } from "./broker.js";
 
-export default function Cluster({ parts }) {
-  return parts.length ? html`<${Broker} key=${parts[0]} name=${parts[0]} tab=${parts[1] ?? "figures"} />` : html`<${Everything} />`;
+export default function Cluster({ parts, query }) {
+  return parts.length ? html`<${Broker} key=${parts[0]} name=${parts[0]} tab=${parts[1] ?? "overview"} query=${query} />` : html`<${Everything} />`;
 }
 
 function Everything() {
@@ -86,9 +87,9 @@ function behind(size) {
 const FOLLOWS = new Set(["FOLLOWING", "CATCHING_UP"]); // else how far it is behind is not known
 const CLEANS = ["queues", "topics", "log"];
 
-function Broker({ name, tab }) {
+function Broker({ name, tab, query }) {
   const broker = useResource((abort) => get(path`/brokers/${name}`, null, abort), [name], 5000);
-  const tabs = ["figures", ...(may("admin") ? ["config", "care"] : [])].map((id) => [id, t(`cluster.tab.${id}`), href(["cluster", name, id])]);
+  const tabs = ["overview", "figures", ...(may("admin") ? ["config", "care"] : [])].map((id) => [id, t(`cluster.tab.${id}`), href(["cluster", name, id])]);
   return html`<${Page} title=${name} crumbs=${[[t("nav.cluster"), "#/cluster"]]}>
     <${Loaded} from=${broker}>
       ${(one) => html`<div class="stats">
@@ -101,7 +102,7 @@ function Broker({ name, tab }) {
         </div>
         ${one.error && html`<p class="hint hint-warn">${one.error}</p>`}
         <${Tabs} tabs=${tabs} chosen=${tab} label=${name} />
-        ${tab === "config" ? html`<${BrokerConfig} name=${name} />` : tab === "care" ? html`<${Care} name=${name} />` : html`<${Runtime} runtime=${one.runtime} />`}`}
+        ${tab === "config" ? html`<${BrokerConfig} name=${name} />` : tab === "care" ? html`<${Care} name=${name} />` : tab === "figures" ? html`<${Runtime} runtime=${one.runtime} />` : html`<${BrokerOverview} broker=${one} query=${query} />`}`}
     <//>
   <//>`;
 }
