@@ -202,6 +202,19 @@ CHECKPOINT: Final = Struct(
 )
 
 
+PEER_PROGRESS: Final = Struct(
+    "last_read_ms" / Int64sb,
+    "flushed" / Int64sb,
+    "queue_offset" / Int64sb,
+    "master_queue_offset" / Int64sb,
+    "state_version" / Int64sb,
+    "timestamp" / Int64sb,
+    "counter" / Int64sb,
+)
+"""The body of the answer to GET_TIMER_CHECK_POINT (60), 56 bytes; C{flushed} is of RocketMQ's own timer log."""
+peer_progress_struct: Final = fixed(PEER_PROGRESS)
+
+
 class SlotFileRow(NamedTuple):
     """
     One slot file, as a checkpoint has it.

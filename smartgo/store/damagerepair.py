@@ -67,7 +67,7 @@ class DamageRepair:
             if number % _PORTION == 0:
                 await deferLater(self._clock, 0.0)
         self._log.info(
-            "the damaged region of {size} B at {offset} was put right{source}: {count} messages are delivered again",
+            "the damaged region of {size} B at {offset} was put right{source}; messages delivered again: {count}",
             size=region.length,
             offset=region.offset,
             source=f" with the bytes of {source}" if source else "",

@@ -242,7 +242,7 @@ class Scrub:
         state.last_records, state.last_damaged = state.records, state.damaged
         say = self._log.warn if state.damaged else self._log.info
         say(
-            "the scrub of {size} B of the log found {records} messages right, and {damaged} damaged regions",
+            "the scrub of {size} B of the log found {records} messages right; damaged regions: {damaged}",
             size=state.last_bytes,
             records=state.records,
             damaged=state.damaged,

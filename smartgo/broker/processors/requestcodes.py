@@ -71,7 +71,7 @@ REQUESTS: Final = (
     RequestRow(RequestCode.DELETE_ACL_CONFIG),
     RequestRow(RequestCode.GET_BROKER_CLUSTER_ACL_INFO),
     RequestRow(RequestCode.UPDATE_GLOBAL_WHITE_ADDRS_CONFIG),
-    RequestRow(RequestCode.GET_TIMER_CHECK_POINT),
+    RequestRow(RequestCode.GET_TIMER_CHECK_POINT, broker="storeadmin"),
     RequestRow(RequestCode.GET_TIMER_METRICS),
     RequestRow(RequestCode.PUT_KV_CONFIG, registry=True),
     RequestRow(RequestCode.GET_KV_CONFIG, registry=True),

@@ -1,7 +1,8 @@
 """
-Requests of administrators about the store as a whole: its state (30004), a scrub (30005), a backup (30003).
+Requests about the store as a whole: of administrators, its state (30004), a scrub (30005), a backup (30003); of slaves
+of RocketMQ 5, the progress of its timed messages (60).
 
-Rules: docs/spec/broker#statistics.
+Rules: docs/spec/broker#statistics, docs/spec/broker#timer.
 """
 
 from __future__ import annotations
@@ -22,6 +23,7 @@ from smartgo.schema.bodies import BackupReport
 from smartgo.schema.codes import RequestCode
 from smartgo.schema.command import Command
 from smartgo.schema.headers.admin import BackupStoreRequest, ScrubStoreRequest
+from smartgo.schema.timers import peer_progress_struct
 from smartgo.store.backuppruning import BackupOptions
 
 SLOWEST: Final = 64 << 10
@@ -44,13 +46,23 @@ class StoreAdmin(Processor):
         """
         Answer soon: a backup or a scrub goes on afterwards.
 
-        @raise RequestRefused: the backup cannot begin.
+        @raise RequestRefused: the backup cannot begin; or the progress of timed messages is not known here.
         """
+        if request.code == RequestCode.GET_TIMER_CHECK_POINT:
+            return request.answer(body=self._timer_progress())
         if request.code == RequestCode.SCRUB_STORE:
             return Deferred.fromCoroutine(self._scrub(peer, request))
         if request.code == RequestCode.GET_STORE_STATE:
             return request.answer(body=state_of(self._broker).encode())
         return self._backup(peer, request)
+
+    def _timer_progress(self) -> bytes:
+        timers = self._store.timers
+        if timers is None or not timers.ready:
+            raise RequestRefused("The checkpoint is null")  # RocketMQ's words
+        now_ms = self._broker.env.clock.wall_ms()
+        due_ms, offset = timers.progress(now_ms)
+        return peer_progress_struct.pack(due_ms, 0, offset, offset, 0, now_ms, offset)
 
     async def _scrub(self, peer: IPeer, request: Command) -> Answer:
         """Begin a scrub if none runs, of all that was stored before, or end the one that runs."""

@@ -21,7 +21,7 @@ from smartgo.env.interfaces import IEnvironment
 from smartgo.errors import BadRecord, NoSuchMessage
 from smartgo.schema.consumequeue import Unit
 from smartgo.schema.record import decode
-from smartgo.schema.timers import TimerEntry
+from smartgo.schema.timers import TimerEntry, wheel_ms
 from smartgo.schema.topics import TIMER_TOPIC
 from smartgo.store.backgroundtask import BackgroundTask
 from smartgo.store.interfaces import IDispatcher
@@ -30,7 +30,7 @@ from smartgo.store.timer.logrecords import complain, entry_of
 from smartgo.store.timer.oldentries import OldEntries
 from smartgo.store.timer.recovery import TimerRecovery
 from smartgo.store.timer.slotfiles import SlotFiles, TimerCancelled
-from smartgo.store.timer.slotstorage import SlotStorage
+from smartgo.store.timer.slotstorage import PeerProgress, SlotStorage
 from smartgo.store.timer.source import TimerSource
 from smartgo.store.timer.waiting import WaitingTimers
 from smartgo.store.timer.waitingrecords import LASTING, WaitingRecords
@@ -147,6 +147,12 @@ class TimerLog:
     def next_between_ms(self) -> tuple[int, int] | None:
         """See L{WaitingTimers.next_between_ms}."""
         return self._waiting.next_between_ms
+
+    def progress(self, now_ms: int) -> PeerProgress:
+        """Return how far messages were taken and delivered, as RocketMQ counts it. @param now_ms: the wall clock."""
+        earliest_ms = self._waiting.earliest_ms
+        due_ms = now_ms if earliest_ms is None else min(now_ms, wheel_ms(earliest_ms))
+        return PeerProgress(due_ms // 1000 * 1000, self._next)
 
     @property
     def oldest(self) -> int | None:

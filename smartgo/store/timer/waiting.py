@@ -80,6 +80,15 @@ class WaitingTimers:
         return None if due_ms is None else (due_ms, due_ms)
 
     @property
+    def earliest_ms(self) -> int | None:
+        """A time before which nothing is due that waits or is being delivered; C{None}: there is nothing."""
+        memory = chain(filter(None, (self.near.first,)), self.in_flight, self._held or ())
+        times = [due_of(entry) for entry in memory]
+        if self._slots:
+            times.append(self._slots[0] * SLOT_MS)
+        return min(times, default=None)
+
+    @property
     def oldest(self) -> int | None:
         """A physical offset below which no record waits; C{None}: nothing waits."""
         memory = min(map(offset_of, chain(self.near, self.in_flight, self._held or ())), default=NEVER)

@@ -7,6 +7,7 @@ from twisted.trial.unittest import SynchronousTestCase
 from smartgo.schema.bodies import BackupReport, StoreState
 from smartgo.schema.codes import RequestCode
 from smartgo.schema.command import Command
+from smartgo.schema.timers import peer_progress_struct
 from tests.broker.fakecluster import Cluster
 
 
@@ -94,6 +95,31 @@ class StoreAdminTests(SynchronousTestCase):
         timers = self.state().timers
         assert timers is not None
         self.assertEqual((timers.waiting, timers.next, timers.delivered), (0, 0, 1))
+
+    def progress(self) -> tuple[int, ...]:
+        """60: the fields of the answer."""
+        answer = self.cluster.ask(Command.request(RequestCode.GET_TIMER_CHECK_POINT))
+        self.assertEqual(len(answer.body), 56)
+        return tuple(peer_progress_struct.unpack(bytes(answer.body)))
+
+    def test_timer_progress(self) -> None:
+        """60 tells a slave of RocketMQ 5 before which second all was delivered, and how far messages were taken."""
+        now = self.cluster.env.clock.wall_ms()
+        self.assertEqual(self.progress(), (now // 1000 * 1000, 0, 0, 0, 0, now, 0))
+        due = now // 1000 * 1000 + 5000
+        far = now + 30 * 24 * 3_600_000
+        for time in (due, due + 1, far):
+            self.cluster.send("T", b"body", properties={"TIMER_DELIVER_MS": str(time)})
+        self.cluster.pump(1.0)
+        now = self.cluster.env.clock.wall_ms()
+        self.assertEqual(self.progress(), (now // 1000 * 1000, 0, 3, 3, 0, now, 3))
+        self.cluster.broker.store.hold_back("no master")
+        self.cluster.pump(10.0, 1.0)
+        self.assertEqual(self.progress()[0], due - 1000)  # the first one waits in the wheel's second before its own
+        self.cluster.broker.store.hold_back(None)
+        self.cluster.pump(10.0, 1.0)
+        now = self.cluster.env.clock.wall_ms()
+        self.assertEqual(self.progress()[0], now // 1000 * 1000)
 
     def test_far_timers(self) -> None:
         """Of a message that is due so late that it waits on the disk the ten minutes are told in which it is due."""
