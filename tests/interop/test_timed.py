@@ -1,4 +1,4 @@
-"""Messages of any delivery time, and their recall, by the client of RocketMQ 5 (docs/spec/pop, section 12)."""
+"""Messages of any delivery time, and their recall, by the client of RocketMQ 5 (docs/spec/broker#timer)."""
 
 from __future__ import annotations
 
