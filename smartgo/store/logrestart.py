@@ -110,7 +110,7 @@ class LogRestart:
         if rules is None:
             return "nothing is ever removed here"
         if not stored_ms:
-            return "it is not known when its last message was stored"
+            return "it is not known when the last message here was stored"
         return _not_expired((now_ms - stored_ms) / 1000, rules) or doubt_of_age(self._clocks.compared, agree)
 
     async def _remove(self, paths: Sequence[str], directory: str) -> None:
@@ -134,6 +134,6 @@ def _not_expired(age: float, rules: RetentionRules) -> str | None:
     if age >= rules.reserved:
         return None
     return (
-        f"its last message was stored {age / _HOUR:.1f} h ago, and messages are kept for {rules.reserved / _HOUR:g} h"
-        " (fileReservedTime)"
+        f"the last message here was stored {age / _HOUR:.1f} h ago, and messages are kept for"
+        f" {rules.reserved / _HOUR:g} h (fileReservedTime)"
     )
