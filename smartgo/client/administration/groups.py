@@ -46,9 +46,15 @@ BUILT_IN: Final = frozenset(
     }
 )
 """Groups that every broker has for itself."""
+_INTERNAL: Final = "CID_RMQ_SYS_"
 
 _OFFLINE = (ResponseCode.CONSUMER_NOT_ONLINE,)
 _NO_GROUP = (ResponseCode.SUBSCRIPTION_GROUP_NOT_EXIST,)
+
+
+def is_built_in(group: str) -> bool:
+    """Return whether brokers have a group for themselves, and no application."""
+    return group in BUILT_IN or group.startswith(_INTERNAL)
 
 
 def lag_of(stats: ConsumeStats) -> int:

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any, Final, Literal
 
 import msgspec
 
 from smartgo.client.administration.asking import named
+from smartgo.client.administration.groups import is_built_in
+from smartgo.client.administration.topics import TopicKind
 from smartgo.client.client import Client
 from smartgo.env.interfaces import IClock
 from smartgo.errors import CallFailed
@@ -56,6 +59,8 @@ class ClusterTotals(Partial, rename="camel"):
     Totals of the cluster; rates are messages per second over 10 s.
 
     @ivar topics: topics at all brokers that answered; null if none did. C{groups} likewise.
+    @ivar application_topics: of the topics those of applications, without retry, dead letter and system topics;
+        C{application_groups}: of the groups those that brokers do not have for themselves.
     @ivar brokers: broker processes, those that are missing too; C{brokers_down}: those that are missing or do not
         answer, C{brokers_missing}: only those that were there and are no longer registered.
     @ivar unreachable: what cannot be reached as brokers are missing; null while no broker is. A topic at two of them
@@ -76,6 +81,8 @@ class ClusterTotals(Partial, rename="camel"):
     log_bytes: int
     brokers_missing: int
     unreachable: Unreachable | None
+    application_topics: int | None
+    application_groups: int | None
 
 
 class Writable(msgspec.Struct, rename="camel", forbid_unknown_fields=True):
@@ -160,6 +167,8 @@ class ClusterApi:
             sum(one.log_bytes or 0 for one in rows if one.id == 0),
             sum(one.state == "missing" for one in rows),
             self._unreachable(),
+            await _count(view.topics, lambda one: one.kind == TopicKind.NORMAL) if rows else 0,
+            await _count(view.groups, lambda one: not is_built_in(one.name)) if rows else 0,
         )
 
     def _unreachable(self) -> Unreachable | None:
@@ -285,9 +294,9 @@ class ClusterApi:
         return RegistryRow(address, True, took, known, None, self._view.membership.registry(address).last_seen_ms)
 
 
-async def _count(source: Source[dict[str, Any]]) -> int | None:
-    """Return the number of entries; C{None} if no broker answers."""
+async def _count(source: Source[dict[str, Any]], counts: Callable[[Any], bool] = lambda entry: True) -> int | None:
+    """Return the number of entries that count; C{None} if no broker answers."""
     try:
-        return len(await source.get())
+        return sum(map(counts, (await source.get()).values()))
     except CallFailed:
         return None

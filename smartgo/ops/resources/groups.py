@@ -8,6 +8,7 @@ from typing import Annotated, Any, Final
 import msgspec
 from msgspec import Meta
 
+from smartgo.client.administration.groups import is_built_in
 from smartgo.ops.problems import Problem
 from smartgo.ops.reading.progress import Progress, ProgressReader
 from smartgo.ops.reading.survey import UNKNOWN, GroupSurvey, SurveyedGroup
@@ -31,6 +32,7 @@ class GroupRow(msgspec.Struct, rename="camel"):
 
     @ivar members: connected consumers; null if not requested.
     @ivar progress: null if not requested, or if brokers do not report it.
+    @ivar system: whether every broker has it for itself.
     """
 
     name: str
@@ -40,6 +42,7 @@ class GroupRow(msgspec.Struct, rename="camel"):
     members: int | None = None
     model: str | None = None
     progress: Progress | None = None
+    system: bool = False
 
 
 class GroupSettings(msgspec.Struct, rename="camel"):
@@ -79,6 +82,7 @@ GroupsBroker = Annotated[str, Meta(max_length=127, description="Only those of on
 GroupsProgress = Annotated[
     bool, Meta(description="Include members and progress (without putTps) of each group of the page.")
 ]
+GroupsSystem = Annotated[bool, Meta(description="Include groups that every broker has for itself.")]
 
 
 class GroupsQuery(ListQuery, kw_only=True):
@@ -86,6 +90,7 @@ class GroupsQuery(ListQuery, kw_only=True):
 
     broker: GroupsBroker = ""
     progress: GroupsProgress = False
+    system: GroupsSystem = True
 
 
 GroupRetryQueues = Annotated[int, Meta(ge=0, le=64)]
@@ -146,6 +151,8 @@ class GroupsApi:
         entries = list((await view.groups.get()).values())
         if query.broker:
             entries = [one for one in entries if query.broker in one.configs]
+        if not query.system:
+            entries = [one for one in entries if not is_built_in(one.name)]
         if query.sort.removeprefix("-") in _SURVEYED:
             survey = await self._survey.all.get(call.missing)
             known = [_filled(_row(one), survey.get(one.name, UNKNOWN)) for one in entries]
@@ -182,7 +189,7 @@ class GroupsApi:
         view = self._view.partial(call.missing)
         entry = await view.group(call.path.name)
         row = _row(entry)
-        shown = GroupView(row.name, row.brokers, row.consume_enabled, row.retry_max)
+        shown = GroupView(row.name, row.brokers, row.consume_enabled, row.retry_max, system=row.system)
         connection = await view.admin.groups.connections(entry.name)
         shown.members = 0 if connection is None else len(connection.connection_set)
         shown.model = None if connection is None else str(connection.message_model)
@@ -260,6 +267,7 @@ def _row(entry: GroupEntry) -> GroupRow:
         sorted(entry.configs),
         any(one.consume_enable for one in configs),
         max(one.retry_max_times for one in configs),
+        system=is_built_in(entry.name),
     )
 
 

@@ -163,6 +163,29 @@ class TopicPageTests(ConsoleCase):
         self.do(member.stop)
 
     @in_browser()
+    def test_system_groups(self, page: Page) -> None:
+        """Groups that brokers have for themselves are neither listed nor counted, until somebody asks for them."""
+        self.do(self.fill)
+        page.reload()
+        stat = page.locator("a.stat").filter(has_text="Groups")
+        stat.get_by_text("1", exact=True).wait_for()
+        page.locator("a.stat").filter(has_text="Topics").get_by_text("1", exact=True).wait_for()
+        self.go(page, "groups")
+        self.listed(page, 1, 1, 1)
+        page.get_by_label("System groups").check()
+        page.get_by_text("TOOLS_CONSUMER").wait_for()
+        page.get_by_label("System groups").uncheck()
+        self.listed(page, 1, 1, 1)
+
+    @in_browser()
+    def test_low_rows(self, page: Page) -> None:
+        """A row of the list of topics has one line."""
+        self.do(self.fill)
+        self.go(page, "topics")
+        page.locator("tbody tr").first.wait_for()
+        self.until(page, "document.querySelector('tbody tr').getBoundingClientRect().height < 50")
+
+    @in_browser()
     def test_left_out(self, page: Page) -> None:
         """Of a topic that is not sampled the page says so, and how many are."""
         self.do(self.fill)

@@ -246,6 +246,14 @@ class BrokerTests(ClusterCase):
     def test_totals(self) -> None:
         """The cluster in a few numbers."""
         found = self.get("/cluster")
+        own = self.get("/groups?system=false")
+        self.assertEqual(own["total"], found["applicationGroups"])
+        self.assertEqual([one for one in own["items"] if one["system"]], [])
+        self.assertEqual(self.get("/groups")["total"], found["groups"])
+        self.assertIn(
+            "TOOLS_CONSUMER", [one["name"] for one in self.get("/groups?limit=200")["items"] if one["system"]]
+        )
+        self.assertEqual(self.get("/topics?kind=normal")["total"], found["applicationTopics"])
         self.assertEqual(found["clusters"], [{"name": "DefaultCluster", "brokers": ["broker-a"]}])
         self.assertEqual((found["brokers"], found["brokersDown"]), (1, 0))
         self.assertGreater(found["topics"], 3)

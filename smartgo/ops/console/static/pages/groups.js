@@ -35,8 +35,9 @@ function drain(progress) {
 function List({ query }) {
   const [page, setPage] = useState(null);
   const { q, sort = "name" } = query;
+  const system = query.system === "yes";
   const from = Math.max(0, Number.parseInt(query.from ?? "0", 10) || 0);
-  const known = useProgress({ q, sort }, from, page?.items.length ?? 0, 15000);
+  const known = useProgress({ q, sort, system }, from, page?.items.length ?? 0, 15000);
   const told = (one, draw) => (known.has(one.name) ? draw(known.get(one.name)) : html`<span class="faint">…</span>`);
   const columns = [
     { id: "name", title: t("column.group"), sort: "name", cell: (one) => html`<a class="name" href=${href(["groups", one.name])}>${one.name}</a> ${!one.consumeEnabled && html`<${Badge} tone="bad">${t("group.disabled")}<//>`}` },
@@ -52,6 +53,8 @@ function List({ query }) {
     <${Card} flush>
       <${RemoteTable}
         where="/groups"
+        query=${{ system }}
+        extra=${html`<${Check} label=${t("group.system")} checked=${system} onChange=${(on) => setQuery({ system: on ? "yes" : "", from: "" })} />`}
         columns=${columns}
         defaultSort="name"
         label=${t("nav.groups")}

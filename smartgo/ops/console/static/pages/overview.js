@@ -41,7 +41,7 @@ export default function Overview({ query }) {
   const totals = useResource((abort) => get("/cluster", null, abort), [], 30000);
   const { now, live, fresh } = useLive();
   const points = useSeries("cluster", spanOf(query), fresh);
-  const groups = useProgress({ sort: "name" }, 0, Math.min(totals.data?.groups ?? 0, LOOKED_AT), 30000);
+  const groups = useProgress({ sort: "name", system: false }, 0, Math.min(totals.data?.applicationGroups ?? 0, LOOKED_AT), 30000);
   const rules = useResource((abort) => get("/alerts/rules", null, abort), [], 30000);
   return html`<${Page}
     title=${t("nav.overview")}
@@ -75,8 +75,8 @@ function Totals({ data, now }) {
       note=${wrong.filter(Boolean).join(", ") || t("overview.up")}
       href="#/cluster"
     />
-    <${Stat} label=${t("nav.topics")} value=${number(data.topics)} href="#/topics" />
-    <${Stat} label=${t("nav.groups")} value=${number(data.groups)} href="#/groups" />
+    <${Stat} label=${t("nav.topics")} value=${number(data.applicationTopics)} href="#/topics" />
+    <${Stat} label=${t("nav.groups")} value=${number(data.applicationGroups)} href="#/groups" />
     <${Stat} label=${t("figure.putTps")} value=${rate(now?.putTps ?? data.putTps)} note=${t("figure.perSecond")} />
     <${Stat} label=${t("figure.getTps")} value=${rate(now?.getTps ?? data.getTps)} note=${t("figure.perSecond")} />
     <${Stat} label=${t("figure.putToday")} value=${short(data.putToday)} note=${t("figure.getToday", { n: short(data.getToday) })} />
