@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from twisted.trial.unittest import SynchronousTestCase
 
 from tests import parts
-from tests.parts import FEW, PARTS, command, failed_tests, modules, part_of, run_again
+from tests.parts import FEW, MEASURED, PARTS, Ended, asked, command, failed_tests, modules, part_of, run, run_again
 
 RULE = "=" * 79
 OUTPUT = f"""
@@ -50,7 +50,7 @@ class PartTests(SynchronousTestCase):
     def test_longest(self) -> None:
         """The longest beginning of a name decides; what no part names is unit."""
         self.assertEqual(part_of("tests.ops.console.test_use"), "console")
-        self.assertEqual(part_of("tests.ops.web.test_jobs"), "unit")
+        self.assertEqual(part_of("tests.ops.web.test_jobs"), "unit-ops")
         self.assertEqual(part_of("tests.opsx.test_jobs"), "unit")
 
     def test_used(self) -> None:
@@ -58,6 +58,44 @@ class PartTests(SynchronousTestCase):
         for part, begins in PARTS.items():
             for begin in begins:
                 self.assertTrue(any(one.startswith(begin) for one in modules()), f"{part}: {begin}")
+
+    def test_asked(self) -> None:
+        """A name asks for a part and for those whose names begin with it; nothing asks for all; tests stand alone."""
+        self.assertEqual(asked(["interop"]), ["interop-replication", "interop-tools", "interop"])
+        self.assertEqual(asked(["interop-tools", "interop"])[0], "interop-tools")
+        self.assertEqual(asked(["spark", "tests.store", "spark"]), ["spark", "tests.store"])
+        self.assertEqual(asked([]), list(PARTS))
+        self.assertRaises(ValueError, asked, ["inter"])
+
+    def test_measured(self) -> None:
+        """Coverage is measured in some parts, and of tests that are asked for by name."""
+        self.assertLessEqual(MEASURED, set(PARTS))
+        for part in (*PARTS, "tests.store"):
+            with_coverage = part in MEASURED or part not in PARTS
+            self.assertEqual("coverage" in command(part, coverage=True), with_coverage, part)
+            self.assertNotIn("coverage", command(part, coverage=False))
+
+
+class RunTests(SynchronousTestCase):
+    """One part as a process."""
+
+    def run_code(self, code: str) -> Ended:
+        """Run Python code in the place of a part."""
+        self.patch(parts, "command", lambda *_: [sys.executable, "-c", code])
+        return run("unit", coverage=False)
+
+    def test_ended(self) -> None:
+        """The exit status, all output, and the processor time, that of the part's own children included."""
+        burn = "import time\nwhile time.process_time() < 0.3: pass"
+        child = f"import subprocess, sys; subprocess.run([sys.executable, '-c', {burn!r}])"
+        ended = self.run_code(f"{child}; print('out'); print('error', file=sys.stderr); sys.exit(3)")
+        self.assertEqual((ended.part, ended.status), ("unit", 3))
+        self.assertEqual(sorted(ended.output.split()), ["error", "out"])
+        self.assertGreaterEqual(ended.processor, 0.3)
+
+    def test_killed(self) -> None:
+        """A part that a signal ended has failed."""
+        self.assertEqual(self.run_code("import os; os.kill(os.getpid(), 9)").status, -9)
 
 
 class AgainTests(SynchronousTestCase):
@@ -70,10 +108,10 @@ class AgainTests(SynchronousTestCase):
         self.statuses: dict[str, int] = {}
         self.patch(parts, "run", self.run_part)
 
-    def run_part(self, part: str, coverage: bool, tests: Sequence[str] = ()) -> tuple[str, int, float, str]:
+    def run_part(self, part: str, coverage: bool, tests: Sequence[str] = ()) -> Ended:
         """Note what is run, and end as the test wants."""
         self.ran.append((part, tests))
-        return part, self.statuses.get(part, 0), 0.1, ""
+        return Ended(part, self.statuses.get(part, 0), 0.1, 0.1, "")
 
     def test_names(self) -> None:
         """The names of failed tests are read from what trial writes; those of skipped ones are not."""
