@@ -11,7 +11,7 @@ import msgspec
 
 from smartgo.cli.commands.search import TOPIC, push, search, track
 from smartgo.cli.commands.sendconsume import as_members, as_text, print_message, sent_to
-from smartgo.cli.support.annotate import annotated
+from smartgo.cli.support.annotate import annotated, shortened
 from smartgo.cli.support.completions import topic_names
 from smartgo.cli.support.load import producer_of
 from smartgo.cli.support.output import (
@@ -121,8 +121,8 @@ def _print_record(raw: bytes, output: str) -> None:
             "at": lambda row: row.at,
             "bytes": lambda row: row.size,
             "field": lambda row: row.name,
-            "value": lambda row: row.value,
-            "hex": lambda row: row.hex,
+            "value": lambda row: shortened(row.value),
+            "hex": lambda row: shortened(row.hex),
         },
     )
 

@@ -9,7 +9,7 @@ from typing import Any, Final
 
 import click
 
-from smartgo.cli.support.annotate import field_row
+from smartgo.cli.support.annotate import field_row, shortened
 from smartgo.cli.support.output import (
     OUTPUT,
     TEXT,
@@ -179,8 +179,8 @@ def hexdump(
                     "at": lambda row: row.at,
                     "size": lambda row: row.size,
                     "field": lambda row: row.name,
-                    "bytes": lambda row: row.hex,
-                    "value": lambda row: row.value,
+                    "bytes": lambda row: shortened(row.hex),
+                    "value": lambda row: shortened(row.value),
                 },
             )
             if one.fault:

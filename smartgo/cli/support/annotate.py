@@ -10,6 +10,7 @@ from smartgo.cli.support.output import moment
 from smartgo.schema.annotate import AnnotatedField, fields_of
 
 _PREVIEW: Final = 48  # bytes of a long field that are shown
+_SHOWN: Final = 48  # characters of a value, or of 16 bytes in hexadecimal, in a table
 _TEXTS: Final = frozenset({"topic", "body"})
 
 
@@ -27,6 +28,11 @@ class FieldRow(msgspec.Struct, frozen=True):
     name: str
     hex: str
     value: str
+
+
+def shortened(text: str) -> str:
+    """Return a field's bytes or value for a table: no longer than leaves room for both in a line."""
+    return text if len(text) <= _SHOWN else f"{text[:_SHOWN].removesuffix(' ')} ..."
 
 
 def annotated(record: bytes) -> list[FieldRow]:

@@ -305,6 +305,13 @@ class HexdumpTests(StoreDirectoryCase):
             at += field["size"]
         self.assertEqual((at, found["*"]["fault"]), (message["storeSize"], None))
 
+    def test_width(self) -> None:
+        """A line of the table is no wider than a wide terminal; long fields are cut, and say so."""
+        message = max(read("store-a").manifest["messages"], key=lambda one: one["storeSize"])
+        words = self.out("store", "hexdump", ROOT, "record", str(message["physicalOffset"]))
+        self.assertIn(" ...", words)
+        self.assertLess(max(map(len, words.splitlines()[1:])), 150)
+
     def test_not_valid(self) -> None:
         """What is no record is shown as far as it goes, with what is wrong; a blank is known as one."""
         message = read("store-a").manifest["messages"][7]
