@@ -200,7 +200,8 @@ def ls(rest: RestOptions, cluster: ClusterOptions, output: str) -> None:
 
     async def work(session: ClusterSession) -> None:
         rows = await broker_rows(session)
-        rows += missing_rows(rows, await ask_memory(session.env, rest, session.client.registries))
+        places = [row.address for row in rows]
+        rows += missing_rows(rows, await ask_memory(session.env, rest, session.client.registries, places))
         rows.sort(key=lambda row: (row.cluster, row.broker, row.id))
         print_rows(
             output,

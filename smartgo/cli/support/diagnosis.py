@@ -85,7 +85,7 @@ class Diagnosis:
                 yield one
         async for one in descriptors(self._env):
             yield one
-        async for one in members(self._env, self._rest, self._session.client.registries):
+        async for one in members(self._env, self._rest, self._session.client.registries, self._registered()):
             yield one
         if not self._seen:
             return
@@ -96,6 +96,10 @@ class Diagnosis:
                     yield one
             except CallFailed as error:
                 yield DiagnosisFinding(WARNING, "cluster", f"a check could not be finished: {error}")
+
+    def _registered(self) -> set[str]:
+        """Return the addresses of all brokers that a registry knows."""
+        return {address for info in self._seen.values() for address in _addresses(info)}
 
     # -- registries ------------------------------------------------------------------------------------------
 
@@ -165,7 +169,7 @@ class Diagnosis:
         except CallFailed as error:
             yield await self._unreachable(subject, address, error, "smartgo dev, twistd smartgo-broker")
             return
-        known = {one for info in self._seen.values() for one in _addresses(info)}
+        known = self._registered()
         advertised = f"{settings.get('brokerIP1')}:{settings.get('listenPort')}"
         others = [rule.rpartition("=")[2] for rule in settings.get("advertisedAddresses", "").split(";")]
         registered = [one for one in (advertised, address, *others) if one in known]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 import msgspec
 
@@ -13,14 +13,17 @@ from smartgo.cli.support.rest import RestOptions
 from smartgo.env.interfaces import IEnvironment
 
 
-async def members(env: IEnvironment, rest: RestOptions, registries: Sequence[str]) -> FindingStream:
+async def members(
+    env: IEnvironment, rest: RestOptions, registries: Sequence[str], brokers: Iterable[str]
+) -> FindingStream:
     """
     Yield a problem for each broker that the REST API remembers and that is no longer registered.
 
     @param registries: of the cluster that is checked.
+    @param brokers: C{host:port} of those that are registered.
     @raise CommandError: the REST API was named by C{--api} and does not answer.
     """
-    memory = await ask_memory(env, rest, registries)
+    memory = await ask_memory(env, rest, registries, brokers)
     if memory.missing is None:
         yield DiagnosisFinding(
             NOTE,

@@ -1,12 +1,13 @@
 """
 Ask the REST API for the brokers that were registered and are gone: registries do not know them any more.
 
-The API is asked where it answers and serves the same cluster; without it only what registries tell can be known.
+The API is asked where it answers and serves the same cluster: at its usual address, and beside brokers of this machine,
+where their processes serve it by default. Without it only what registries tell can be known.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any, Final
 
 import msgspec
@@ -19,7 +20,7 @@ from smartgo.cli.support.running import CommandError
 from smartgo.env.interfaces import IEnvironment
 
 SECONDS: Final = 3.0
-"""For both answers of an API that nobody named."""
+"""For all answers of APIs that nobody named."""
 
 _PAGE: Final = 200
 
@@ -67,23 +68,38 @@ class MemberMemoryAnswer(msgspec.Struct, frozen=True):
     reason: str = ""
 
 
-async def ask_memory(env: IEnvironment, rest: RestOptions, registries: Sequence[str]) -> MemberMemoryAnswer:
+async def ask_memory(
+    env: IEnvironment, rest: RestOptions, registries: Sequence[str], brokers: Iterable[str]
+) -> MemberMemoryAnswer:
     """
     Return the members that are missing.
 
     @param registries: of the cluster that is asked for: an API that nobody named may serve another one.
+    @param brokers: C{host:port} of the brokers that are registered.
     @raise CommandError: an API that was named by C{--api} does not answer.
     """
-    api = rest.api(env)
     if rest.url is not None:
-        return MemberMemoryAnswer(await _missing(api))
-    asked: Deferred[MemberMemoryAnswer] = Deferred.fromCoroutine(_of_cluster(api, registries))
+        return MemberMemoryAnswer(await _missing(rest.api(env)))
+    apis = [rest.api(env), *rest.beside(env, brokers)]
+    asked: Deferred[MemberMemoryAnswer] = Deferred.fromCoroutine(_first(apis, registries))
     try:
         return await asked.addTimeout(SECONDS, env.clock)
     except (CancelledError, WaitTimedOut):
-        return MemberMemoryAnswer(None, f"{api.url}: no answer within {SECONDS:.0f} s")
-    except CommandError as error:
-        return MemberMemoryAnswer(None, error.message)
+        return MemberMemoryAnswer(None, f"{apis[0].url}: no answer within {SECONDS:.0f} s")
+
+
+async def _first(apis: Sequence[RestClient], registries: Sequence[str]) -> MemberMemoryAnswer:
+    """Return the answer of the first API that knows; else why the first one does not."""
+    answers = []
+    for api in apis:
+        try:
+            answer = await _of_cluster(api, registries)
+        except CommandError as error:
+            answer = MemberMemoryAnswer(None, error.message)
+        if answer.missing is not None:
+            return answer
+        answers.append(answer)
+    return answers[0]
 
 
 async def _of_cluster(api: RestClient, registries: Sequence[str]) -> MemberMemoryAnswer:

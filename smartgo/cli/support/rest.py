@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Coroutine, Mapping
+from collections.abc import Callable, Coroutine, Iterable, Mapping
 from functools import wraps
 from typing import Any, Final, TypeVar
 from urllib.parse import urlencode, urlsplit
@@ -25,6 +25,7 @@ from smartgo.config.settings import OPS_PORT
 from smartgo.env.interfaces import IEnvironment
 from smartgo.errors import SettingError, SmartgoError
 from smartgo.net.tls import ClientTLS, readable
+from smartgo.schema.address import is_loopback_host
 
 URL_VARIABLE: Final = "SMARTGO_API"
 TOKEN_VARIABLE: Final = "SMARTGO_TOKEN"  # noqa: S105  the name of a variable
@@ -33,6 +34,7 @@ LIMIT: Final = 16 * 1024 * 1024
 """Bytes of an answer."""
 
 _USUAL: Final = f"http://127.0.0.1:{OPS_PORT}"
+_BESIDE: Final = 2  # from a broker's port to that of the API in its process
 _STATUSES: Final[Mapping[int, int]] = {
     400: USAGE, 401: FORBIDDEN, 403: FORBIDDEN, 404: MISSING, 429: TRY_AGAIN, 502: TRY_AGAIN, 503: TRY_AGAIN,
     504: TRY_AGAIN,
@@ -200,8 +202,23 @@ class RestOptions:
 
     def api(self, env: IEnvironment) -> RestClient:
         """Return the client. @raise SettingError: a file cannot be read, or the URL is not valid."""
+        return self._client(env, self.url or env.host.variable(URL_VARIABLE) or _USUAL)
+
+    def beside(self, env: IEnvironment, brokers: Iterable[str]) -> list[RestClient]:
+        """
+        Return clients of the APIs that brokers of this machine serve where nothing else is set; none if one was named.
+
+        @param brokers: C{host:port} each.
+        @raise SettingError: a file cannot be read.
+        """
+        if self.url or env.host.variable(URL_VARIABLE):
+            return []
+        places = [address.rpartition(":") for address in brokers]
+        ports = sorted({int(port) + _BESIDE for host, _, port in places if is_loopback_host(host)})
+        return [self._client(env, f"http://127.0.0.1:{port}") for port in ports if port != OPS_PORT]
+
+    def _client(self, env: IEnvironment, url: str) -> RestClient:
         tls = None if self._ca is None else ClientTLS(env, self._ca)
-        url = self.url or env.host.variable(URL_VARIABLE) or _USUAL
         token = self._token(env)
         local = find_token(env, url) if token is None else None
         return RestClient(env, url, token, tls) if local is None else RestClient(env, url, local[0], tls, local[1])

@@ -4,7 +4,11 @@ from __future__ import annotations
 
 import json
 
-from tests.broker.fakecluster import BROKER
+from twisted.internet.defer import Deferred
+
+from smartgo.cli.support.membermemory import MemberMemoryAnswer, ask_memory
+from smartgo.cli.support.rest import RestOptions
+from tests.broker.fakecluster import BROKER, REGISTRY
 from tests.cli.case import ClusterCase
 from tests.ops.front import PORT, Front
 
@@ -79,6 +83,26 @@ class UnknownTests(MemoryCase):
         self.front.ops.client.registries = ("10.0.0.9:9876",)
         self.assertIn("No broker is registered", self.out("cluster", "ls"))
         self.assertIn("missing since", self.invoke("cluster", "ls", "--api", API, status=75).stdout)
+
+    def test_beside(self) -> None:
+        """An API that nobody named is found beside a broker of this machine, unless another one is set."""
+        beside = Front(self.cluster, port=PORT + 20)
+        self.addCleanup(beside.stop_api)
+        self.cluster.pump(40.0, 1.0)
+        self.vanish()
+        port = self.env.network.ports.pop(PORT)
+        self.addCleanup(self.env.network.ports.__setitem__, PORT, port)
+        self.assertIsNone(self.ask(["10.0.0.7:10931", BROKER]).missing)
+        missing = self.ask(["10.0.0.7:10931", "127.0.0.1:10931"]).missing
+        self.assertEqual([one.broker for one in missing or ()], ["broker-a"])
+        self.env.host.variables["SMARTGO_API"] = API
+        self.assertIn(API, self.ask(["127.0.0.1:10931"]).reason)
+
+    def ask(self, brokers: list[str]) -> MemberMemoryAnswer:
+        """Return what is known if these brokers are registered."""
+        waiting = Deferred.fromCoroutine(ask_memory(self.env, RestOptions(None, None, None), [REGISTRY], brokers))
+        self.cluster.pump(1.0, 0.1)
+        return self.successResultOf(waiting)
 
     def test_no_api(self) -> None:
         """Where no API answers, the diagnosis says that this is not known; one that was named must answer."""
