@@ -155,7 +155,8 @@ class StoreRepair:
                 plan.steps.append(RepairStep("left", where, f"{size} B ({piece.reason}) are too few to be replaced"))
                 continue
             else:
-                words = f"{size} B ({piece.reason}) are saved and passed over"
+                lacking = "" if self._donor is None else f": {self._donor.root} has no valid record there either"
+                words = f"{size} B ({piece.reason}) are saved and passed over{lacking}"
             changes = True
             plan.pieces.append(piece)
             plan.steps.append(RepairStep("log", where, words))

@@ -321,6 +321,8 @@ class RepairTests(RepairCase):
         plan = self.repair(self.env, self.settings, "/slave")
         places = [(self.offsets.index(piece.begin), piece.donated) for piece in plan.pieces]
         self.assertEqual(places, [(30, True), (33, False), (35, True), (37, False), (38, True)])
+        said = [step.what.partition("over: ")[2] for step in plan.steps if "passed over" in step.what]
+        self.assertEqual(said, ["/slave has no valid record there either"] * 2)
         store = self.opened(self.env, self.settings)
         served = sorted(one.physical_offset for queue in (0, 1) for one in self.read_all(store, "T", queue))
         lost = {self.offsets[number] for number in (33, 34, 37)}
