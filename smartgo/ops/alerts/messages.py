@@ -78,6 +78,8 @@ def _rule(name: str) -> Rule:
 
 def title(batch: Batch, origin: NoticeOrigin) -> str:
     """Return one line that says what a message is about, such as C{[site-a] 2 alerts firing: group-late audit, …}."""
+    if all(one.rule == TEST.name for one in batch.notices):
+        return f"[{origin.source}] Test of receiver {batch.notices[0].subject}: nothing is wrong"
     firing = [one for one in batch.notices if one.state == "firing"]
     ended = [one for one in batch.notices if one.state == "resolved"]
     critical = sum(one.severity == "critical" for one in firing)

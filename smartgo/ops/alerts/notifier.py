@@ -56,6 +56,7 @@ class AlertNotifier:
     """
     Tells receivers which alerts fire and which are resolved.
 
+    @ivar origin: what all notices say.
     @ivar queues: the notices by the name of their receiver, in the order of the settings.
     """
 
@@ -79,6 +80,7 @@ class AlertNotifier:
         self._env = env
         self._file = file
         self._table = table
+        self.origin = origin
         self._senders = {one.name: make_sender(env, one, origin) for one in receivers}
         self._timers: dict[str, IDelayedCall] = {}
         self._sends: set[Deferred[None]] = set()

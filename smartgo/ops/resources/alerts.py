@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Annotated, Any, Final
 
 import msgspec
@@ -30,6 +31,7 @@ class AlertRow(Alert, kw_only=True):
     @ivar threshold: above which the rule is broken, C{unit} that of both and of the values.
     @ivar about: what it means, and what to do.
     @ivar silence: the silence of this alert that lasts longest.
+    @ivar runbook: where people read what to do: an address, or the page of the documents.
     """
 
     severity: Severity
@@ -37,6 +39,7 @@ class AlertRow(Alert, kw_only=True):
     unit: Unit
     threshold: float
     about: str
+    runbook: str
     silence: Silence | None
 
 
@@ -57,6 +60,7 @@ class RuleRow(msgspec.Struct, rename="camel"):
     @ivar threshold: values above it are a problem.
     @ivar default_threshold: the default threshold, C{default_seconds} the default time.
     @ivar adjustable: whether the threshold can be changed; the time always can.
+    @ivar runbook: where people read what to do: an address, or the page of the documents.
     @ivar grave: a value from this one on is shown as critical; null: the severity does not depend on the value.
     @ivar prometheus: the same rule in C{docs/grafana/alerts.yml}; empty if no metric allows it.
     """
@@ -74,6 +78,7 @@ class RuleRow(msgspec.Struct, rename="camel"):
     adjustable: bool
     prometheus: str
     about: str
+    runbook: str
     grave: float | None
 
 
@@ -195,9 +200,11 @@ class AlertsSource:
 class AlertsApi:
     """Alerts."""
 
-    def __init__(self, clock: IClock, monitor: AlertMonitor) -> None:
+    def __init__(self, clock: IClock, monitor: AlertMonitor, runbook: Callable[[str], str]) -> None:
+        """@param runbook: returns where people read what to do about a rule's alerts."""
         self._clock = clock
         self._monitor = monitor
+        self._runbook = runbook
 
     @route("GET", "/alerts", scope=READ, query=AlertsQuery, answer=Page[AlertRow], remote=False)
     def alerts(self, call: RouteCall[None, AlertsQuery, None]) -> Page[AlertRow]:
@@ -227,6 +234,7 @@ class AlertsApi:
             unit=rule.unit,
             threshold=rule.threshold,
             about=rule.about,
+            runbook=self._runbook(rule.name),
             silence=silence,
         )
 
@@ -277,6 +285,7 @@ class AlertsApi:
             rule.adjustable,
             rule.prometheus,
             rule.about,
+            self._runbook(rule.name),
             JUDGEMENTS[rule.name].grave,
         )
 

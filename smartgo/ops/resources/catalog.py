@@ -127,7 +127,7 @@ def all_resources(parts: ResourceParts) -> list[object]:
         GroupDamageApi(view, cluster.progress),
         GroupMembersApi(view),
         EventsApi(env.clock, cluster.sampler, cluster.subjects),
-        AlertsApi(env.clock, cluster.alerts),
+        AlertsApi(env.clock, cluster.alerts, cluster.notifier.origin.runbook),
         AlertReceiversApi(env.clock, cluster.notifier),
         DefinitionsApi(view, jobs),
         JobsApi(jobs),

@@ -5,9 +5,9 @@ from __future__ import annotations
 import functools
 import os
 import re
-from collections.abc import Callable, Coroutine, Iterable
+from collections.abc import Callable, Coroutine, Iterable, Mapping
 from importlib.util import find_spec
-from typing import TYPE_CHECKING, Any, Final, TypeVar
+from typing import TYPE_CHECKING, Any, ClassVar, Final, TypeVar
 
 from twisted.internet.defer import Deferred
 from twisted.internet.threads import blockingCallFromThread, deferToThreadPool
@@ -121,8 +121,10 @@ class ConsoleCase(TestCase):
     A node with something in it, and a browser.
 
     @ivar live: the node.
+    @cvar settings: of the node, besides the usual ones.
     """
 
+    settings: ClassVar[Mapping[str, str]] = {}
     timeout = 600
     skip = missing()
 
@@ -141,7 +143,7 @@ class ConsoleCase(TestCase):
 
     async def start(self) -> None:
         """Start a node on what is in the folder, and a client of it."""
-        self.live = Live(self.folder)
+        self.live = Live(self.folder, **self.settings)
         await self.live.start()
         self.client = Client(self.live.env, f"127.0.0.1:{self.live.registry_port}", "test")
         self.producer = Producer(self.client, "producers")

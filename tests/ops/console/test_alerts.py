@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import re
 from importlib.resources import files
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, ClassVar
 
 from twisted.trial.unittest import SynchronousTestCase
 
@@ -115,3 +115,22 @@ class AlertsPageTests(ConsoleCase):
         self.go(page, "alerts/history")
         self.listed(page, 1, 1, 1)
         page.get_by_role("row").filter(has_text="broker-x").get_by_text("Broker does not answer").wait_for()
+
+
+class ReceiverPageTests(ConsoleCase):
+    """The receivers of alert notices."""
+
+    settings: ClassVar = {"alertReceivers": "team slack url=http://127.0.0.1:1/hook"}
+
+    @in_browser()
+    def test_receivers(self, page: Page) -> None:
+        """A receiver is listed with the state of delivery; a test message shows why it was not taken."""
+        self.go(page, "alerts/receivers")
+        row = page.get_by_role("row").filter(has_text="team")
+        row.get_by_text("not used yet").wait_for()
+        row.get_by_role("button", name="Send a test").click()
+        dialog = page.get_by_role("dialog", name="Send a test")
+        dialog.get_by_text("team did not take the test message.").wait_for()
+        dialog.get_by_text("refused").wait_for()
+        dialog.get_by_text("Close", exact=True).click()
+        self.assertNotIn("hook", page.inner_text("body"))

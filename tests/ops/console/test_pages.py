@@ -41,6 +41,7 @@ PAGES: Final = (
     "alerts/history",
     "alerts/rules",
     "alerts/silences",
+    "alerts/receivers",
     "kv",
     "definitions",
     "audit",
@@ -389,7 +390,31 @@ class PagesTests(ConsoleCase):
         page.get_by_role("button", name="Resend 2").click()
         page.get_by_role("dialog").get_by_role("button", name="Resend").click()
         page.get_by_text("Resent: 2. Failed: 0. Not found: 0.").wait_for()
+        page.get_by_role("dialog").get_by_text("Close", exact=True).click()
+        page.get_by_text("resent: not consumed yet").nth(1).wait_for()
+        page.get_by_role("button", name="Resend all").wait_for(state="detached")
         self.assertEqual(len(self.do(self.consume, "mailer", "Payments", 2)), 2)
+
+    @in_browser()
+    def test_dead_letter_marks(self, page: Page) -> None:
+        """Each dead letter says what was done about it; all that are open are acknowledged, and one is opened again."""
+        self.do(self.fill)
+        self.go(page, "dlq/mailer")
+        row = page.get_by_role("row").filter(has_text="to be left")
+        row.get_by_text("open", exact=True).wait_for()
+        page.get_by_role("button", name="Acknowledge all 2").click()
+        dialog = page.get_by_role("dialog", name="Acknowledge")
+        dialog.get_by_label("Comment").fill("paid by hand")
+        dialog.get_by_role("button", name="Acknowledge").click()
+        page.get_by_text("2 dead letters acknowledged").wait_for()
+        row.get_by_text("paid by hand").wait_for()
+        page.get_by_role("button", name="Resend all").wait_for(state="detached")
+        row.get_by_role("button", name="Reopen").click()
+        row.get_by_text("open", exact=True).wait_for()
+        page.get_by_role("button", name="Resend all 1").wait_for()
+        self.go(page, "dlq/mailer?state=closed")
+        page.get_by_role("row").filter(has_text="to be mended").wait_for()
+        self.assertEqual(page.locator("tbody tr").count(), 1)
 
     @in_browser()
     def test_empty(self, page: Page) -> None:

@@ -9,11 +9,12 @@ import { Badge, Button, Card, Empty, Loaded, Page, Select, Stat, Tabs, Time } fr
 import { useResource } from "../app/resource.js";
 import { href, setQuery } from "../app/router.js";
 import { RemoteTable, Table } from "../app/table.js";
+import { AlertReceivers } from "./alertreceivers.js";
 import { AlertRules } from "./alertrules.js";
 import { SilenceForm } from "./silenceform.js";
-import { amount, ruleName, severityTone, STATE_TONES, Subject } from "./alertwords.js";
+import { amount, ruleName, Runbook, severityTone, STATE_TONES, Subject } from "./alertwords.js";
 
-const TABS = ["now", "history", "rules", "silences"];
+const TABS = ["now", "history", "rules", "silences", "receivers"];
 
 export default function Alerts({ parts, query }) {
   const tab = TABS.includes(parts[0]) ? parts[0] : "now";
@@ -24,6 +25,7 @@ export default function Alerts({ parts, query }) {
     ${tab === "history" && html`<${History} />`}
     ${tab === "rules" && html`<${AlertRules} />`}
     ${tab === "silences" && html`<${Silences} />`}
+    ${tab === "receivers" && html`<${AlertReceivers} />`}
   <//>`;
 }
 
@@ -41,7 +43,7 @@ function Now({ query }) {
   }
   const columns = [
     { id: "severity", title: t("alerts.severity"), sort: "severity", cell: (one) => html`<${Badge} tone=${one.state === "resolved" ? "plain" : severityTone(one)}>${t(`severity.${one.severity}`)}<//>` },
-    { id: "what", title: t("alerts.what"), sort: "rule", cell: (one) => html`<details class="setting"><summary><b>${ruleName(one.rule)}</b></summary><p class="soft">${t(`alert.${one.rule}.about`)}</p></details>` },
+    { id: "what", title: t("alerts.what"), sort: "rule", cell: (one) => html`<details class="setting"><summary><b>${ruleName(one.rule)}</b></summary><p class="soft">${t(`alert.${one.rule}.about`)}</p><${Runbook} one=${one} /></details>` },
     { id: "subject", title: t("alerts.subject"), sort: "subject", cell: (one) => html`<${Subject} one=${one} />` },
     { id: "value", title: t("alerts.value"), num: true, cell: (one) => (one.unit === "state" ? "" : html`<b>${amount(one.unit, one.value)}</b> <span class="sub nowrap">> ${amount(one.unit, one.threshold)}</span>`) },
     { id: "state", title: t("alerts.state"), sort: "state", cell: (one) => html`<span class="badges"><${Badge} tone=${one.silence ? "plain" : STATE_TONES[one.state]}>${t(`alerts.state.${one.state}`)}<//>${one.silence && html`<${Badge} title=${one.silence.comment}>${t("alerts.silenced", { who: one.silence.who })}<//>`}</span>` },

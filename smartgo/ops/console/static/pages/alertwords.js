@@ -22,6 +22,11 @@ export function ruleName(rule) {
   return t(`alert.${rule}`);
 }
 
+// Return the link to what to do about a rule's alerts; without an address, the name of the page.
+export function Runbook({ one }) {
+  return html`<p class="sub">${t("alerts.runbook")}: ${/^https?:/.test(one.runbook) ? html`<a href=${one.runbook} target="_blank" rel="noopener noreferrer">${one.runbook}</a>` : html`<code>${one.runbook}</code>`}</p>`;
+}
+
 // Return the page of an alert's subject: a broker or a group; for a registry, the cluster.
 export function Subject({ one }) {
   if (!one.subject) return html`<span class="soft">${t("alerts.process")}</span>`;

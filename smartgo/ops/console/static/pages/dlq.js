@@ -4,7 +4,7 @@ import { del, file, get, may, path, post } from "../app/api.js";
 import { attempt, openDialog, toast } from "../app/dialog.js";
 import { number } from "../app/format.js";
 import { t, tn } from "../app/i18n.js";
-import { Button, Card, Empty, Failure, Field, LinkButton, Page, Progress, Select, Skeleton, Time } from "../app/parts.js";
+import { Badge, Button, Card, Empty, Failure, Field, LinkButton, Page, Progress, Select, Skeleton, Time } from "../app/parts.js";
 import { useResource } from "../app/resource.js";
 import { href, setQuery } from "../app/router.js";
 import { RemoteTable } from "../app/table.js";
@@ -18,7 +18,8 @@ export default function Dlq({ parts, query }) {
 function List() {
   const columns = [
     { id: "group", title: t("column.group"), sort: "group", cell: (one) => html`<a class="name" href=${href(["dlq", one.group])}>${one.group}</a>` },
-    { id: "messages", title: t("column.dead"), sort: "messages", num: true, cell: (one) => html`<span class=${one.messages ? "tone-bad" : "faint"}>${number(one.messages)}</span>` },
+    { id: "open", title: t("dlq.open.column"), sort: "open", num: true, cell: (one) => html`<span class=${one.open ? "tone-bad" : "faint"}>${number(one.open)}</span>` },
+    { id: "messages", title: t("column.dead"), sort: "messages", num: true, cell: (one) => number(one.messages) },
     { id: "oldest", title: t("dlq.oldest"), sort: "oldestMs", num: true, hide: true, cell: (one) => html`<${Time} ms=${one.oldestMs} relative />` },
     { id: "newest", title: t("dlq.newest"), sort: "newestMs", num: true, cell: (one) => html`<${Time} ms=${one.newestMs} relative />` },
     { id: "brokers", title: t("column.brokers"), hide: true, cell: (one) => one.brokers.join(", ") },
@@ -28,7 +29,7 @@ function List() {
       <${RemoteTable}
         where="/dlq"
         columns=${columns}
-        defaultSort="-messages"
+        defaultSort="-open"
         label=${t("nav.dlq")}
         filterText=${t("group.filter")}
         rowKey=${(one) => one.group}
@@ -45,6 +46,8 @@ function Letters({ group, query }) {
   const [version, setVersion] = useState(0);
   const [chosen, setChosen] = useState(() => new Set());
   const reload = () => setVersion((before) => before + 1);
+  const opened = useResource((abort) => get(path`/dlq/${group}`, { state: "open", limit: 1 }, abort), [group, version], 15000);
+  const open = opened.data?.total ?? 0;
   const toggle = (id, on) =>
     setChosen((before) => {
       const now = new Set(before);
@@ -56,7 +59,7 @@ function Letters({ group, query }) {
   const whole = shown.length > 0 && shown.every((one) => chosen.has(one));
 
   async function resend(ids) {
-    const to = await openDialog(t("dlq.resend"), (close) => html`<${Where} count=${ids ? ids.length : page.total} group=${group} close=${close} />`);
+    const to = await openDialog(t("dlq.resend"), (close) => html`<${Where} count=${ids ? ids.length : open} group=${group} close=${close} />`);
     if (!to) return;
     await attempt(async () => {
       const job = await post(path`/dlq/${group}/resend`, { ids, to });
@@ -64,6 +67,19 @@ function Letters({ group, query }) {
     });
     setChosen(new Set());
     reload();
+  }
+  async function acknowledge(ids) {
+    const comment = await openDialog(t("dlq.ack"), (close) => html`<${Acknowledge} count=${ids ? ids.length : open} group=${group} close=${close} />`);
+    if (comment === undefined || comment === null) return;
+    await attempt(async () => {
+      const result = await post(path`/dlq/${group}/acknowledge`, { ids, comment });
+      toast(tn("dlq.acked", result.count));
+    });
+    setChosen(new Set());
+    reload();
+  }
+  async function reopen(one) {
+    if (await attempt(() => post(path`/dlq/${group}/acknowledge`, { ids: [one.offsetId], reopen: true }), t("dlq.reopened"))) reload();
   }
   function mend(one) {
     openDialog(t("dlq.mend"), (close) => html`<${Mend} group=${group} row=${one} close=${(done) => (close(done), done && reload())} />`, true);
@@ -89,12 +105,13 @@ function Letters({ group, query }) {
       : [],
   });
   columns.push(
+    { id: "mark", title: t("alerts.state"), cell: (one) => html`<${Mark} one=${one} />` },
     { id: "origin", title: t("dlq.origin"), hide: true, cell: (one) => html`<span class="soft">${one.originTopic ?? "–"}</span>` },
     {
       id: "actions",
       title: "",
       tight: true,
-      cell: (one) => may("publish") && html`<span class="badges"><${Button} small icon="edit" onClick=${() => mend(one)}>${t("dlq.mend.short")}<//></span>`,
+      cell: (one) => may("publish") && html`<span class="badges"><${Button} small icon="edit" onClick=${() => mend(one)}>${t("dlq.mend.short")}<//>${!one.open && html`<${Button} small onClick=${() => reopen(one)}>${t("dlq.reopen")}<//>`}</span>`,
     },
   );
   return html`<${Page}
@@ -102,11 +119,13 @@ function Letters({ group, query }) {
     crumbs=${[[t("nav.dlq"), "#/dlq"]]}
     actions=${html`<${LinkButton} icon="groups" href=${href(["groups", group])}>${t("dlq.group")}<//>
       ${page?.total > 0 && html`<${Button} icon="download" onClick=${() => attempt(async () => save(await file(path`/dlq/${group}/export`), `${group}-dead.jsonl`))}>${t("dlq.export")}<//>`}
-      ${may("publish") && page?.total > 0 && html`<${Button} kind="primary" icon="send" onClick=${() => resend(null)}>${t("dlq.resend.all", { n: number(page.total) })}<//>`}`}
+      ${may("publish") && open > 0 && html`<${Button} icon="check" onClick=${() => acknowledge(null)}>${t("dlq.ack.all", { n: number(open) })}<//>
+      <${Button} kind="primary" icon="send" onClick=${() => resend(null)}>${t("dlq.resend.all", { n: number(open) })}<//>`}`}
   >
     <${Card} flush>
       <${RemoteTable}
         where=${path`/dlq/${group}`}
+        query=${{ state: query.state }}
         columns=${columns}
         defaultSort="-storedMs"
         label=${t("nav.dlq")}
@@ -116,11 +135,44 @@ function Letters({ group, query }) {
         version=${version}
         onLoaded=${setPage}
         extra=${html`<${Select} aria-label=${t("dlq.order")} value=${query.sort ?? "-storedMs"} options=${[["-storedMs", t("dlq.newest.first")], ["storedMs", t("dlq.oldest.first")]]} onChange=${(sort) => setQuery({ sort, from: "" })} />
-          ${chosen.size > 0 && html`<${Button} small kind="primary" icon="send" onClick=${() => resend([...chosen])}>${tn("dlq.resend.some", chosen.size)}<//>`}`}
+          <${Select} aria-label=${t("alerts.state")} value=${query.state ?? ""} options=${["", "open", "closed"].map((one) => [one, t(`dlq.state.${one || "all"}`)])} onChange=${(state) => setQuery({ state, from: "" })} />
+          ${chosen.size > 0 && html`<${Button} small kind="primary" icon="send" onClick=${() => resend([...chosen])}>${tn("dlq.resend.some", chosen.size)}<//>
+            <${Button} small icon="check" onClick=${() => acknowledge([...chosen])}>${tn("dlq.ack.some", chosen.size)}<//>`}`}
         empty=${html`<${Empty} icon="check" title=${t("dlq.empty")} />`}
       />
     <//>
   <//>`;
+}
+
+const COPY_TONES = { waiting: "info", consumed: "good", failed: "bad", unknown: "plain" };
+
+// What was done about a dead letter: when, by whom, and what became of the copy.
+function Mark({ one }) {
+  const { open, resent, acknowledged, resentFrom } = one;
+  return html`<span class="badges">
+      ${open && html`<${Badge} tone="bad">${t("dlq.state.open")}<//>`}
+      ${acknowledged && html`<${Badge} title=${acknowledged.comment}>${t("dlq.acknowledged")}<//>`}
+      ${resent && html`<${Badge} tone=${COPY_TONES[resent.state]}>${t(`dlq.copy.${resent.state}`)}<//>`}
+    </span>
+    ${acknowledged && html`<p class="sub">${t("dlq.by", { who: acknowledged.who })} · <${Time} ms=${acknowledged.atMs} relative />${acknowledged.comment && html` · ${acknowledged.comment}`}</p>`}
+    ${resent && html`<p class="sub">${tn("dlq.resent.by", resent.times, { who: resent.who })} · <${Time} ms=${resent.atMs} relative /></p>`}
+    ${resentFrom && html`<p class="sub">${t("dlq.again")}</p>`}`;
+}
+
+function Acknowledge({ count, group, close }) {
+  const [comment, setComment] = useState("");
+  function submit(event) {
+    event.preventDefault();
+    close(comment);
+  }
+  return html`<form class="form" onSubmit=${submit}>
+    <p class="dialog-text">${tn("dlq.ack.text", count, { group })}</p>
+    <${Field} label=${t("silence.comment")} hint=${t("silence.comment.hint")}>${(field) => html`<input ...${field} maxlength="300" autocomplete="off" value=${comment} onInput=${(event) => setComment(event.currentTarget.value)} />`}<//>
+    <div class="dialog-foot">
+      <button type="button" class="button button-plain" onClick=${() => close()}>${t("action.cancel")}</button>
+      <button type="submit" class="button button-primary">${t("dlq.ack")}</button>
+    </div>
+  </form>`;
 }
 
 function ToField({ to, setTo }) {

@@ -124,7 +124,7 @@ function Dead() {
   const dead = useResource((abort) => get("/dlq", { limit: 50 }, abort), [], 30000);
   const columns = [
     { id: "group", title: t("column.group"), cell: (one) => html`<a class="name" href=${href(["dlq", one.group])}>${one.group}</a>` },
-    { id: "messages", title: t("column.dead"), num: true, cell: (one) => number(one.messages) },
+    { id: "messages", title: t("dlq.open.column"), num: true, cell: (one) => html`<span class=${one.open ? "tone-bad" : "faint"}>${number(one.open)}</span> <span class="sub">/ ${number(one.messages)}</span>` },
   ];
   return html`<${Card} title=${t("overview.dead")} flush>
     <${Loaded} from=${dead}>
