@@ -289,7 +289,7 @@ def assemble(
     network = OpsNetwork(place, registries, tls, client_tls(env, configuration.tls))
     ops = Ops(env, configuration.ops, network, sweeper, node, lambda: shown)
     shown.register(NoticeMetrics(ops.notifier.queues))
-    shown.register(DeadLetterMetrics(ops.alerts))
+    shown.register(DeadLetterMetrics(lambda: ops.alerts.dead))
     shown.register(MembershipMetrics(ops.membership))
     return ops
 

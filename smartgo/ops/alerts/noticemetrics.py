@@ -2,21 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
 from prometheus_client.registry import Collector
 
-from smartgo.ops.alerts.monitor import AlertMonitor
 from smartgo.ops.alerts.notices import NoticeQueue
 
 
 class DeadLetterMetrics(Collector):
     """Metrics of dead letters that nobody has seen to."""
 
-    def __init__(self, monitor: AlertMonitor) -> None:
-        """@param monitor: counts them."""
-        self._monitor = monitor
+    def __init__(self, counts: Callable[[], Mapping[str, int | None]]) -> None:
+        """@param counts: returns how many each group has; C{None} for a group of which brokers do not tell."""
+        self._counts = counts
 
     def collect(self) -> Iterator[Metric]:
         """Yield the metric family; a group of which brokers do not tell is left out."""
@@ -25,7 +24,7 @@ class DeadLetterMetrics(Collector):
             "Dead letters of a group that were neither sent again nor acknowledged.",
             labels=("consumer_group",),
         )
-        for group, count in self._monitor.dead.items():
+        for group, count in self._counts().items():
             if count is not None:
                 family.add_metric((group,), count)
         yield family

@@ -100,7 +100,7 @@ class LettersCase(ClusterCase):
         (line,) = self.json("dlq", "ls")
         alerts = self.rest("/alerts?q=dead-letters&state=firing")["items"]
         registry = CollectorRegistry()
-        registry.register(DeadLetterMetrics(self.front.ops.alerts))
+        registry.register(DeadLetterMetrics(lambda: self.front.ops.alerts.dead))
         doctor = [one for one in self.json("doctor") if "dead letter" in one["what"] or "resent" in one["what"]]
         return {
             "rest": (row["messages"], row["open"]),

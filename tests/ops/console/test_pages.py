@@ -413,8 +413,8 @@ class PagesTests(ConsoleCase):
         row.get_by_text("open", exact=True).wait_for()
         page.get_by_role("button", name="Resend all 1").wait_for()
         self.go(page, "dlq/mailer?state=closed")
+        row.wait_for(state="detached")
         page.get_by_role("row").filter(has_text="to be mended").wait_for()
-        self.assertEqual(page.locator("tbody tr").count(), 1)
 
     @in_browser()
     def test_empty(self, page: Page) -> None:

@@ -15,7 +15,10 @@ from twisted.trial.unittest import SynchronousTestCase
 
 from smartgo.broker.broker import Broker
 from smartgo.client.administration.brokers import BrokerPlace
+from smartgo.config.receivers import AlertReceiver
 from smartgo.net.memorybudget import Kind
+from smartgo.ops.alerts.noticemetrics import DeadLetterMetrics, NoticeMetrics
+from smartgo.ops.alerts.notices import NoticeQueue
 from smartgo.ops.figures.brokermetrics import BrokerMetrics
 from smartgo.ops.figures.membershipmetrics import MembershipMetrics
 from smartgo.ops.figures.metrics import Stalls, metrics_of
@@ -310,6 +313,8 @@ class DocumentTests(MetricsCase):
         slave = metrics_of(pair.env, pair.slave, None, lambda: self.stalls)
         members = CollectorRegistry()
         members.register(MembershipMetrics(remembered()))
+        members.register(DeadLetterMetrics(lambda: {"audit": 3, "unknown": None}))
+        members.register(NoticeMetrics({"team": NoticeQueue(AlertReceiver(name="team", kind="slack"))}))
         text = self.text() + generate_latest(slave).decode() + generate_latest(members).decode()
         self.families = list(text_string_to_metric_families(text))
 
