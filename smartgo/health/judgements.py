@@ -212,6 +212,13 @@ _ALERTS: Final = (
         of_slaves(lambda one: one.behind), lasting=300, prometheus="SmartgoReplicaBehind",
     ),
     Judgement(
+        "clock-differs", "warning", 5.0, "seconds", "broker",
+        "its clock is {value} {reason} ours",
+        "The clocks of machines differ.",
+        "Synchronize all machines with one time server: search by time, delays and retention depend on clocks.",
+        of_brokers(lambda one: None if one.clock_offset is None else abs(one.clock_offset)), lasting=30,
+    ),
+    Judgement(
         "registry-down", "critical", 0, "state", "registry",
         "does not answer",
         "The registry does not answer.", "Check that its process runs.",
@@ -276,12 +283,6 @@ _DIAGNOSIS: Final = (
         " (SLAVE_NOT_AVAILABLE)",
         "A master that waits for its slaves has none.",
         "Start its slave. If it runs, its log says why it does not follow.",
-    ),
-    Judgement(
-        "clock-differs", "warning", 5.0, "seconds", "broker",
-        "its clock is {value} {reason} ours",
-        "The clocks of machines differ.",
-        "Synchronize all machines with one time server: search by time, delays and retention depend on clocks.",
     ),
     Judgement(
         "dispatch-behind", "warning", 64 * _MIB, "bytes", "broker",

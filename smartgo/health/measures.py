@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Final
 
 from smartgo.health.snapshot import BrokerSnapshot, ClusterSnapshot, GroupSnapshot, Values
@@ -56,14 +56,26 @@ def of_groups(value: Callable[[GroupSnapshot], float | None]) -> Measure:
 
 
 def of_process(figure: str, limit: str = "") -> Measure:
-    """Measure one figure of the process, or its share of the figure C{limit}; the subject is the empty text."""
+    """
+    Measure one figure of processes, or its share of the figure C{limit}.
+
+    The subject of the process that judges is the empty text; that of another is its broker's name.
+    """
 
     def measure(snapshot: ClusterSnapshot) -> Values | None:
-        if snapshot.process is None or figure not in snapshot.process:
+        if snapshot.process is None and snapshot.remote is None:
             return None
-        value = snapshot.process[figure]
-        if limit:
-            value /= snapshot.process.get(limit) or 1.0
-        return {"": value}
+        processes = dict(snapshot.remote or {})
+        if snapshot.process is not None:
+            processes[""] = snapshot.process
+        values = {name: _figure(figures, figure, limit) for name, figures in processes.items()}
+        return None if all(value is None for value in values.values()) and values else values
 
     return measure
+
+
+def _figure(figures: Mapping[str, float] | None, figure: str, limit: str) -> float | None:
+    """Return one figure, or its share of another; C{None} if it is unknown."""
+    if figures is None or figure not in figures:
+        return None
+    return figures[figure] / (figures.get(limit) or 1.0) if limit else figures[figure]

@@ -15,6 +15,8 @@ class BrokerSnapshot(NamedTuple):
     @ivar disk_tomorrow: the same in a day, by the trend of the last hours; C{None} where the trend is unknown.
     @ivar state: a slave's replication state; C{None} for a master.
     @ivar behind: bytes of its master's log that a slave lacks; C{None} for unknown.
+    @ivar clock_offset: seconds by which its wall clock is ahead of ours, negative where it is behind; C{None} for
+        unknown.
     """
 
     up: bool
@@ -22,6 +24,7 @@ class BrokerSnapshot(NamedTuple):
     disk_tomorrow: float | None = None
     state: str | None = None
     behind: int | None = None
+    clock_offset: float | None = None
 
 
 class GroupSnapshot(NamedTuple):
@@ -56,6 +59,8 @@ class ClusterSnapshot(NamedTuple):
     @ivar groups: by name; C{None} for a group that could not be measured.
     @ivar dead: open dead letters (neither resent nor acknowledged), by group; C{None} as with groups.
     @ivar process: figures of the process that judges; a judgement needs only its own figures.
+    @ivar remote: the same of the processes of other brokers, as far as these report them, by the brokers' names;
+        C{None} for one that could not be asked.
     """
 
     brokers: Mapping[str, BrokerSnapshot] | None = None
@@ -65,6 +70,7 @@ class ClusterSnapshot(NamedTuple):
     groups: Mapping[str, GroupSnapshot | None] | None = None
     dead: Mapping[str, int | None] | None = None
     process: Mapping[str, float] | None = None
+    remote: Mapping[str, Mapping[str, float] | None] | None = None
 
 
 Values = Mapping[str, float | None]

@@ -27,6 +27,7 @@ from smartgo.net.sweeper import Sweeper
 from smartgo.node.process import client_tls, server_tls
 from smartgo.node.registryserver import Registry, own_address
 from smartgo.node.stalls import StallWatch
+from smartgo.ops.alerts.alertmetrics import AlertMetrics
 from smartgo.ops.alerts.noticemetrics import DeadLetterMetrics, NoticeMetrics
 from smartgo.ops.figures.membershipmetrics import MembershipMetrics
 from smartgo.ops.figures.metrics import Stalls, metrics_of
@@ -183,6 +184,13 @@ class LocalNode:
             peer.close(reason)
         return list(found.values())
 
+    def broker_process(self) -> tuple[str, int] | None:
+        """Return name and id of the broker in this process."""
+        if self._broker is None:
+            return None
+        identity = self._in_force.broker
+        return identity.broker_name, identity.broker_id
+
     def checks(self) -> Iterable[PartState]:
         """Return the state of each part of the process: has it started, and does the store accept messages."""
         for service in self._services:
@@ -291,6 +299,7 @@ def assemble(
     shown.register(NoticeMetrics(ops.notifier.queues))
     shown.register(DeadLetterMetrics(lambda: ops.alerts.dead))
     shown.register(MembershipMetrics(ops.membership))
+    shown.register(AlertMetrics(ops.alerts.table))
     return ops
 
 

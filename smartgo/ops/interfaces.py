@@ -236,6 +236,9 @@ class ILocalNode(Interface):
         @param reason: for the log.
         """
 
+    def broker_process() -> tuple[str, int] | None:
+        """Return name and id of the broker in this process; C{None} where there is none."""
+
     def checks() -> Iterable[PartState]:
         """Return the states of the parts that must be well for the process to serve; it is ready when all are."""
 

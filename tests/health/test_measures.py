@@ -70,6 +70,28 @@ class MeasureTests(SynchronousTestCase):
         self.assertEqual(values("store-refuses", look), {"": 1.0})
         self.assertIs(values("reactor-stalls", look), None)
 
+    def test_other_processes(self) -> None:
+        """Figures that other brokers report count by the brokers' names; one that could not be asked is unknown."""
+        remote = {"a": {"storeRefuses": 1.0}, "b": None, "c": {"putFailures": 2.0}}
+        look = ClusterSnapshot(remote=remote)
+        self.assertEqual(values("store-refuses", look), {"a": 1.0, "b": None, "c": None})
+        self.assertIs(values("reactor-stalls", look), None)
+        self.assertEqual(
+            values("store-refuses", ClusterSnapshot(process={"storeRefuses": 0.0}, remote=remote))[""], 0.0
+        )
+        self.assertEqual(values("store-refuses", ClusterSnapshot(remote={})), {})
+
+    def test_clocks(self) -> None:
+        """A clock that is behind differs as much as one that is ahead; one that is not known does not differ."""
+        look = ClusterSnapshot(
+            brokers={
+                "a": BrokerSnapshot(True, 0.5, clock_offset=-7.0),
+                "b": BrokerSnapshot(True, 0.5, clock_offset=0.1),
+                "c": BrokerSnapshot(True, 0.5),
+            }
+        )
+        self.assertEqual(values("clock-differs", look), {"a": 7.0, "b": 0.1})
+
     def test_slaves(self) -> None:
         """
         A slave that follows no master is alone, one whose log is another's has diverged; masters are neither, and one

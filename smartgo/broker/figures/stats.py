@@ -11,6 +11,7 @@ from typing import Any, Final, NamedTuple, TypeVar
 
 from smartgo.broker.figures.rates import SLOT, SLOTS_A_DAY, Flow, Mornings, Rate, Window, Windows
 from smartgo.env.interfaces import IClock
+from smartgo.schema.runtimeclock import WALL_CLOCK
 
 DAY_MS = 86_400_000
 
@@ -310,6 +311,7 @@ class BrokerStats:
         )
         return {
             "bootTimestamp": str(self.boot_ms),
+            WALL_CLOCK: str(self._clock.wall_ms()),  # RocketMQ has nothing of this
             "runtime": f"[ {days} days, {rest // 3600} hours, {rest // 60 % 60} minutes, {rest % 60} seconds ]",
             "putTps": self._put_rate.text(now),
             "getTransferedTps": transferred,  # as 4.x spells it

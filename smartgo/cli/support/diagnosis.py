@@ -6,7 +6,6 @@ Nothing is changed.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Mapping
 from typing import Final
 
@@ -43,11 +42,11 @@ from smartgo.schema.address import is_loopback_host, parse_address
 from smartgo.schema.bodies import ClusterInfo, TopicConfig
 from smartgo.schema.codes import RequestCode, ResponseCode
 from smartgo.schema.command import Command
+from smartgo.schema.runtimeclock import wall_clock_ms
 from smartgo.schema.topics import TEMPLATE_TOPIC
 
 INHERIT: Final = 1  # bit of a topic's permission: others may be made after it
 
-_RUNTIME: Final = re.compile(r"\[ (\d+) days, (\d+) hours, (\d+) minutes, (\d+) seconds \]")
 _TRY_TLS: Final = "the port requires TLS: try --tls, and --ca with its CA certificate"
 
 
@@ -246,13 +245,10 @@ class Diagnosis:
     def _state(self, subject: str, table: dict[str, str], now: float) -> list[DiagnosisFinding]:
         """Judge the runtime information of a broker."""
         found = []
-        ran = _RUNTIME.search(table.get("runtime", ""))
-        boot = number(table, "bootTimestamp")
-        if ran and boot:
-            days, hours, minutes, seconds = map(int, ran.groups())
-            theirs = boot / 1000 + days * 86400 + hours * 3600 + minutes * 60 + seconds + 0.5
-            differs = abs(theirs - now)
-            order = "ahead of" if theirs > now else "behind"
+        theirs_ms = wall_clock_ms(table)
+        if theirs_ms is not None:
+            differs = abs(theirs_ms / 1000 - now)
+            order = "ahead of" if theirs_ms / 1000 > now else "behind"
             found += judged("clock-differs", subject, differs, span(differs) or "", order)
         found += refusal(subject, table)
         disk = number(table, "commitLogDiskRatio")

@@ -84,6 +84,7 @@ class AlertMonitor:
         self._foreseen_due = 0.0
         self._registries_due = 0.0
         self._registries: Deferred[None] | None = None
+        self._remote: dict[str, Mapping[str, float] | None] = {}  # figures of other brokers' processes
         self._listeners: list[Callable[[Summary], object]] = []
         self._watchers: list[Callable[[], object]] = []
         self._told: Summary | None = None
@@ -141,7 +142,8 @@ class AlertMonitor:
         now = self._env.clock.seconds()
         process = None if self._node is None else dict(self._node.figures())
         if brokers is None:
-            self._take(ClusterSnapshot(process=process))
+            self._remote = dict.fromkeys(self._remote)
+            self._take(ClusterSnapshot(process=process, remote=self._remote))
         else:
             self._foresee(brokers, now)
             self._take(self._snapshot(brokers, process))
@@ -159,16 +161,28 @@ class AlertMonitor:
         masterless = set(membership.table.masterless())
         registered = {
             subject_of(one.name, one.id): BrokerSnapshot(
-                one.up, one.disk_ratio, self._foreseen.get(one.address), one.ha_state, one.ha_behind
+                one.up,
+                one.disk_ratio,
+                self._foreseen.get(one.address),
+                one.ha_state,
+                one.ha_behind,
+                one.clock_offset,
             )
             for one in brokers
             if one.state != "missing"
+        }
+        own = None if self._node is None else self._node.broker_process()
+        self._remote = {
+            subject_of(one.name, one.id): one.counts if one.up else None
+            for one in brokers
+            if one.state != "missing" and (one.name, one.id) != own
         }
         return ClusterSnapshot(
             brokers=registered,
             gone=membership.missing_seconds() if observed else None,
             masterless={one.name: float(one.name in masterless) for one in brokers} if observed else None,
             process=process,
+            remote=self._remote,
         )
 
     def _foresee(self, brokers: Sequence[BrokerFigures], now: float) -> None:

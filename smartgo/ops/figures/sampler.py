@@ -24,6 +24,7 @@ from smartgo.ops.reading.progress import Progress, ProgressReader
 from smartgo.ops.reading.replicas import following_of
 from smartgo.ops.reading.view import ClusterView, each
 from smartgo.ops.web.partial import Missing
+from smartgo.schema import refusalkind
 
 LISTENED: Final = 1.0
 """Seconds between two looks while somebody listens."""
@@ -61,6 +62,9 @@ class BrokerFigures(msgspec.Struct, rename="camel"):
     @ivar put_tps: messages a second since the last look; C{get_tps}, and bytes, are the same.
     @ivar ha_state: how a slave stands to its master, as C{GET /brokers/{name}} says it; null for masters.
     @ivar ha_behind: bytes of its master's log that a slave lacks; null for unknown.
+    @ivar refusal: why its store takes no messages; null where it takes them.
+    @ivar clock_offset: seconds by which its wall clock is ahead of ours, negative where it is behind; null for unknown.
+    @ivar counts: further figures of its process that alerts judge, by the names that C{GET /process} has.
     """
 
     cluster: str
@@ -78,6 +82,9 @@ class BrokerFigures(msgspec.Struct, rename="camel"):
     ha_behind: int | None = None
     state: ProcessState = "up"
     broker_state: BrokerState = "up"
+    refusal: str | None = None
+    clock_offset: float | None = None
+    counts: dict[str, float] = {}
 
 
 class ClusterFigures(msgspec.Struct, rename="camel"):
@@ -277,6 +284,7 @@ class FigureSampler:
                 found.append(row)
             row.state = status.state
             row.broker_state = status.broker_state
+            row.clock_offset = self._view.clock_offset(row.address) if row.up else None
         return sorted(found, key=lambda one: (one.cluster, one.name, one.id))
 
     async def _topics(self) -> None:
@@ -364,7 +372,25 @@ def _row(place: BrokerPlace, told: Mapping[str, str] | str, now: float, last: _T
         log_bytes,
         None if following is None else following.state,
         None if following is None else following.behind,
+        refusal=told.get(refusalkind.WORDS),
+        counts=_counts(told),
     )
+
+
+_COUNTS: Final = (
+    ("putFailures", "putMessageFailedTimes"),
+    ("damagedRegions", "damagedRegions"),
+    ("reactorStalls", "reactorStalls"),
+)
+"""Figures of a process, and the rows of the runtime information with them."""
+
+
+def _counts(told: Mapping[str, str]) -> dict[str, float]:
+    """Return figures of a broker's process that alerts judge."""
+    counts = {figure: _number(told, name) for figure, name in _COUNTS if name in told}
+    counts.setdefault("damagedRegions", 0.0)  # told only where there are some
+    counts["storeRefuses"] = float(refusalkind.WORDS in told)
+    return counts
 
 
 def _forget_all_but(last: _Totals, places: Sequence[BrokerPlace]) -> None:

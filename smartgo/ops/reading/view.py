@@ -23,9 +23,11 @@ from smartgo.ops.problems import Problem
 from smartgo.ops.reading.boundedasking import VIEW_SECONDS
 from smartgo.ops.web.partial import Missing
 from smartgo.schema.bodies import SubscriptionGroupConfig, TopicConfig
+from smartgo.schema.runtimeclock import wall_clock_ms
 
 FRESH: Final = 2.0
 """Seconds for which an answer of brokers is shown again."""
+_PROMPT: Final = 2.0  # seconds within which an answer tells the clock of its broker
 _REST: Final = 10
 """Times as long as a question took, its answer is shown again."""
 _PARTIAL_REST: Final = 2
@@ -221,6 +223,8 @@ class ClusterView(_View):
         self.runtimes: Cached[dict[str, dict[str, str] | str]] = Cached(clock, self._runtimes, 1.0)
         self.members: Cached[list[Any]] = Cached(clock, self._members, 5.0)
         self.journal = DeadLetterJournal()
+        self._clock = clock
+        self._clocks: dict[str, float] = {}  # seconds ahead of ours, by address
 
     def forget(self) -> None:
         """Drop all cached answers after a change."""
@@ -289,17 +293,32 @@ class ClusterView(_View):
         admin = self.bounded(missing, VIEW_SECONDS)
         places = await self.brokers.get()
         told = await each(places, lambda one: self._runtime(admin, one, missing))
+        self._clocks = {one.address: self._clocks[one.address] for one in places if one.address in self._clocks}
         self.membership.table.answered(
             {one.address: isinstance(words, dict) for one, words in zip(places, told, strict=True)}
         )
         return dict(zip([one.address for one in places], told, strict=True))
 
     async def _runtime(self, admin: Admin, place: BrokerPlace, missing: Missing) -> dict[str, str] | str:
+        began, began_ms = self._clock.seconds(), self._clock.wall_ms()
         try:
-            return dict(await admin.brokers.runtime(place.address))
+            told = dict(await admin.brokers.runtime(place.address))
         except CallFailed as error:
             missing.note(place.name if place.id == 0 else f"{place.name} {place.id}", error)
             return str(error)
+        took = self._clock.seconds() - began
+        theirs_ms = wall_clock_ms(told)
+        if theirs_ms is not None and took <= _PROMPT:
+            self._clocks[place.address] = round(theirs_ms / 1000 - began_ms / 1000 - took / 2, 3)
+        return told
+
+    def clock_offset(self, address: str) -> float | None:
+        """
+        Return the seconds by which the wall clock of a broker process was ahead of ours when it last answered promptly.
+
+        @return: negative where it was behind; C{None} for unknown.
+        """
+        return self._clocks.get(address)
 
     async def _members(self, missing: Missing) -> list[Any]:
         return list(await self.bounded(missing, None).clients.all())

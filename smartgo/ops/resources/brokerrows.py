@@ -9,6 +9,7 @@ import msgspec
 from smartgo.ops.membership.table import BrokerState, MemberStatus, ProcessState, Unreachable
 from smartgo.ops.reading.replicas import FollowingRow, SlaveRow, following_of, slaves_of
 from smartgo.ops.reading.view import ClusterView, PartialView
+from smartgo.schema import refusalkind
 
 _MISSING: Final = "it is missing: it is no longer registered"
 
@@ -36,6 +37,9 @@ class BrokerRow(msgspec.Struct, rename="camel"):
     @ivar unreachable: what cannot be reached while all of its broker is missing; else null.
     @ivar product: the version of smartgo that it runs; null if it does not report it (RocketMQ). C{version} is that of
         the protocol.
+    @ivar refusal: why its store takes no messages; null where it takes them.
+    @ivar clock_offset: seconds by which its wall clock is ahead of that of the process that answers, negative where it
+        is behind; null for unknown.
     """
 
     cluster: str
@@ -62,6 +66,8 @@ class BrokerRow(msgspec.Struct, rename="camel"):
     last_seen_ms: int | None = None
     unreachable: Unreachable | None = None
     product: str | None = None
+    refusal: str | None = None
+    clock_offset: float | None = None
 
 
 class BrokerView(BrokerRow):
@@ -82,6 +88,8 @@ async def broker_rows(cluster: ClusterView, view: PartialView) -> list[BrokerRow
         (one.name, one.id): _broker_row(one, runtimes.get(one.address, "it was not asked"))
         for one in await view.brokers.get()
     }
+    for row in rows.values():
+        row.clock_offset = cluster.clock_offset(row.address) if row.up else None
     for status in cluster.membership.statuses():
         key = status.member.name, status.member.id
         if status.state == "missing" and key not in rows:
@@ -137,6 +145,7 @@ def _broker_row(place: Any, told: dict[str, str] | str) -> BrokerRow:
         slaves_of(told),
         following_of(told),
         product=told.get("smartgoVersion"),
+        refusal=told.get(refusalkind.WORDS),
     )
 
 

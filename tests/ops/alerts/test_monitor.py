@@ -90,6 +90,23 @@ class WatchTests(AlertsCase):
         self.assertEqual([(one["rule"], one["severity"]) for one in page], [("store-refuses", "critical")])
         self.assertGreater(page[0]["resolvedMs"], page[0]["firedMs"])
 
+    def test_store_of_another(self) -> None:
+        """In front of a cluster the store of any broker is noticed, by the broker's name, and so is its clock."""
+        self.front.stop()
+        self.front = Front(self.cluster)
+        self.token = self.front.admin()
+        refusal: list[Refusal | None] = [Refusal(RefusalKind.DISK_FULL, "the disk is full")]
+        self.patch(type(self.cluster.broker.store), "refusal", property(lambda store: refusal[0]))
+        self.wait(11)
+        self.assertEqual(self.alerts(), [("store-refuses", "broker-a", "pending")])
+        self.wait(20)
+        self.assertEqual(self.alerts(), [("store-refuses", "broker-a", "firing")])
+        row = self.front.get("/brokers", token=self.token)["items"][0]
+        self.assertEqual((row["refusal"], row["clockOffset"]), ("the disk is full", 0.0))
+        refusal[0] = None
+        self.wait(11)
+        self.assertEqual(self.alerts(), [("store-refuses", "broker-a", "resolved")])
+
     def test_group(self) -> None:
         """A group that has messages waiting and no member is noticed; its numbers go with it."""
         for _ in range(3):

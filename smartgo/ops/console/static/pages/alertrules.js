@@ -29,6 +29,7 @@ export const RULES = [
   "replica-diverged",
   "replica-alone",
   "replica-behind",
+  "clock-differs",
   "registry-down",
   "group-late",
   "group-behind",

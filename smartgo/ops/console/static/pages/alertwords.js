@@ -4,7 +4,7 @@ import { bytes, duration, number, percent } from "../app/format.js";
 import { t } from "../app/i18n.js";
 import { href } from "../app/router.js";
 
-const PLACES = { broker: "cluster", group: "groups", registry: "cluster" };
+const PLACES = { broker: "cluster", group: "groups", registry: "cluster", process: "cluster" };
 export const STATE_TONES = { firing: "bad", pending: "info", resolved: "good" };
 
 export function amount(unit, value) {

@@ -1,7 +1,7 @@
 // Problems that need attention, derived from the data of the overview; the server's alert rules have the thresholds.
 import { html } from "../app/html.js";
 import { masterless } from "../app/brokers.js";
-import { durationMs, number, percent } from "../app/format.js";
+import { duration, durationMs, number, percent } from "../app/format.js";
 import { t, tn } from "../app/i18n.js";
 import { Icon } from "../app/icons.js";
 import { Card } from "../app/parts.js";
@@ -25,6 +25,10 @@ function findings(brokers, groups, rules) {
     else {
       const tone = toneOf(rules, "disk-full", one.diskRatio);
       if (tone) found.push({ tone, place, text: t("attention.disk", { name: one.name, ratio: percent(one.diskRatio) }) });
+      if (one.refusal) found.push({ tone: "bad", place, text: t("attention.refuses", { name: one.name, reason: one.refusal }) });
+      const offset = one.clockOffset ?? 0;
+      const clock = toneOf(rules, "clock-differs", Math.abs(offset));
+      if (clock) found.push({ tone: clock, place, text: t(offset > 0 ? "attention.clock.ahead" : "attention.clock.behind", { name: one.name, duration: duration(Math.abs(offset)) }) });
     }
   }
   for (const name of masterless(brokers)) {
