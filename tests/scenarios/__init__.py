@@ -1,0 +1,1 @@
+"""What each face of the product says while something is wrong: scenarios on real processes."""

@@ -1,0 +1,58 @@
+"""Sentences of resources of the REST API about a subject: functions for L{tests.scenarios.faces.Faces.rest}."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from typing import Any
+
+Say = Callable[[Any], str | None]
+
+
+def _broker(page: Any, name: str, id: int) -> Any:
+    return next((one for one in page["items"] if (one["name"], one["id"]) == (name, id)), None)
+
+
+def missing(name: str, id: int = 0) -> Say:
+    """Say of C{/brokers} that a process is missing, and what cannot be reached."""
+
+    def say(page: Any) -> str | None:
+        one = _broker(page, name, id)
+        if one is None or one["state"] != "missing":
+            return None
+        lost = one["unreachable"]
+        more = f", {lost['messages']} messages unreachable" if lost else f", broker {one['brokerState']}"
+        return f"{name} ({id}): {one['error']}{more}"
+
+    return say
+
+
+def refusing(name: str, why: str) -> Say:
+    """Say of C{/brokers} why a broker takes no messages."""
+
+    def say(page: Any) -> str | None:
+        one = _broker(page, name, 0)
+        return one["refusal"] if one and one["refusal"] and re.search(why, one["refusal"]) else None
+
+    return say
+
+
+def clock_off(name: str, seconds: float) -> Say:
+    """Say of C{/brokers} by how much a clock differs, if by so many seconds at least."""
+
+    def say(page: Any) -> str | None:
+        one = _broker(page, name, 0)
+        offset = one["clockOffset"] if one else None
+        return f"{name}: clockOffset {offset} s" if offset is not None and abs(offset) >= seconds else None
+
+    return say
+
+
+def silent(name: str) -> Say:
+    """Say of C{/brokers} that a registered broker does not answer."""
+
+    def say(page: Any) -> str | None:
+        one = _broker(page, name, 0)
+        return f"{name}: {one['error']}" if one and one["state"] == "down" else None
+
+    return say
