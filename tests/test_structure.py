@@ -36,6 +36,7 @@ KNOWN_TWICE: Final[set[str]] = set()
 NO_PACKAGE: Final = {
     "attack": "hostile peers against whole nodes",
     "chaos": "real clusters under faults of processes, disks and networks",
+    "scenarios": "what each face of the product says of a fault of a real cluster",
     "deploy": "the systemd units on booted machines, and the image",
     "histories": "random histories of stores, brokers and slaves against a plain model",
     "interop": "the reference's own broker and clients against ours",

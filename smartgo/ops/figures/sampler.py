@@ -19,6 +19,7 @@ from smartgo.client.administration.brokers import BrokerPlace
 from smartgo.env.interfaces import IEnvironment
 from smartgo.errors import BadBody, CallFailed
 from smartgo.ops.figures.history import History, decoded, encoded_part, joined
+from smartgo.ops.figures.processcounts import counts_of, number_of
 from smartgo.ops.membership.table import BrokerState, ProcessState
 from smartgo.ops.reading.progress import Progress, ProgressReader
 from smartgo.ops.reading.replicas import following_of
@@ -63,8 +64,8 @@ class BrokerFigures(msgspec.Struct, rename="camel"):
     @ivar ha_state: how a slave stands to its master, as C{GET /brokers/{name}} says it; null for masters.
     @ivar ha_behind: bytes of its master's log that a slave lacks; null for unknown.
     @ivar refusal: why its store takes no messages; null where it takes them.
-    @ivar clock_offset: seconds by which its wall clock is ahead of ours, negative where it is behind; null for unknown.
-    @ivar counts: further figures of its process that alerts judge, by the names that C{GET /process} has.
+    @ivar clock_offset: seconds by which its wall clock is ahead of ours; null for unknown.
+    @ivar counts: figures of its process that alerts judge, named as in C{GET /process}.
     """
 
     cluster: str
@@ -350,14 +351,14 @@ def _row(place: BrokerPlace, told: Mapping[str, str] | str, now: float, last: _T
     """Return the figures of a broker, with its rates since the last look, which this one replaces."""
     if isinstance(told, str):
         return BrokerFigures(place.cluster, place.name, place.id, place.address, False)
-    totals = {figure: _number(told, name) for figure, name in _TOTALS}
+    totals = {figure: number_of(told, name) for figure, name in _TOTALS}
     before, old = last.get(place.address, (now, totals))
     last[place.address] = (now, totals)
     passed = now - before
     # A broker that was started anew counts from 0 again.
     rates = {figure: max(0.0, totals[figure] - old[figure]) / passed if passed > 0 else 0.0 for figure, _ in _TOTALS}
     following = following_of(told)
-    log_bytes = _number(told, "commitLogMaxOffset") - _number(told, "commitLogMinOffset")
+    log_bytes = number_of(told, "commitLogMaxOffset") - number_of(told, "commitLogMinOffset")
     return BrokerFigures(
         place.cluster,
         place.name,
@@ -368,29 +369,13 @@ def _row(place: BrokerPlace, told: Mapping[str, str] | str, now: float, last: _T
         rates["getTps"],
         rates["putBytes"],
         rates["getBytes"],
-        _number(told, "commitLogDiskRatio"),
+        number_of(told, "commitLogDiskRatio"),
         log_bytes,
         None if following is None else following.state,
         None if following is None else following.behind,
         refusal=told.get(refusalkind.WORDS),
-        counts=_counts(told),
+        counts=counts_of(told),
     )
-
-
-_COUNTS: Final = (
-    ("putFailures", "putMessageFailedTimes"),
-    ("damagedRegions", "damagedRegions"),
-    ("reactorStalls", "reactorStalls"),
-)
-"""Figures of a process, and the rows of the runtime information with them."""
-
-
-def _counts(told: Mapping[str, str]) -> dict[str, float]:
-    """Return figures of a broker's process that alerts judge."""
-    counts = {figure: _number(told, name) for figure, name in _COUNTS if name in told}
-    counts.setdefault("damagedRegions", 0.0)  # told only where there are some
-    counts["storeRefuses"] = float(refusalkind.WORDS in told)
-    return counts
 
 
 def _forget_all_but(last: _Totals, places: Sequence[BrokerPlace]) -> None:
@@ -407,10 +392,3 @@ def _sums(rows: Sequence[BrokerFigures]) -> list[float]:
 
 def _values(row: BrokerFigures) -> tuple[float, ...]:
     return (row.put_tps, row.get_tps, row.put_bytes, row.get_bytes, row.disk_ratio, row.log_bytes)
-
-
-def _number(told: Mapping[str, str], name: str) -> float:
-    try:
-        return float(told.get(name, "0"))
-    except ValueError:
-        return 0.0

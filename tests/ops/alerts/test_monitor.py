@@ -31,10 +31,14 @@ class AlertsCase(SynchronousTestCase):
     def setUp(self) -> None:
         cluster = Cluster(maxHashSlotNum="100", maxIndexNum="400")
         self.cluster = cluster
-        self.front = Front(cluster, LocalNode(cluster.configuration, [cluster.registry, cluster.service]))
+        self.front = self.serve(cluster)
         self.patch(watch, "REST", 0)  # in memory every question takes as long as a step of the clock
         self.addCleanup(self.finish)
         self.token = self.front.admin()
+
+    def serve(self, cluster: Cluster) -> Front:
+        """Return a front in the process of the broker."""
+        return Front(cluster, LocalNode(cluster.configuration, [cluster.registry, cluster.service]))
 
     def finish(self) -> None:
         """Stop the front that there is."""
@@ -89,23 +93,6 @@ class WatchTests(AlertsCase):
         page = self.front.get("/alerts/history", token=self.token)["items"]
         self.assertEqual([(one["rule"], one["severity"]) for one in page], [("store-refuses", "critical")])
         self.assertGreater(page[0]["resolvedMs"], page[0]["firedMs"])
-
-    def test_store_of_another(self) -> None:
-        """In front of a cluster the store of any broker is noticed, by the broker's name, and so is its clock."""
-        self.front.stop()
-        self.front = Front(self.cluster)
-        self.token = self.front.admin()
-        refusal: list[Refusal | None] = [Refusal(RefusalKind.DISK_FULL, "the disk is full")]
-        self.patch(type(self.cluster.broker.store), "refusal", property(lambda store: refusal[0]))
-        self.wait(11)
-        self.assertEqual(self.alerts(), [("store-refuses", "broker-a", "pending")])
-        self.wait(20)
-        self.assertEqual(self.alerts(), [("store-refuses", "broker-a", "firing")])
-        row = self.front.get("/brokers", token=self.token)["items"][0]
-        self.assertEqual((row["refusal"], row["clockOffset"]), ("the disk is full", 0.0))
-        refusal[0] = None
-        self.wait(11)
-        self.assertEqual(self.alerts(), [("store-refuses", "broker-a", "resolved")])
 
     def test_group(self) -> None:
         """A group that has messages waiting and no member is noticed; its numbers go with it."""
@@ -262,6 +249,28 @@ class WatchTests(AlertsCase):
         self.patch(self.front.ops.sampler, "_looked", lambda rows: 1 / 0)
         self.wait(25)
         self.assertGreaterEqual(len(self.flushLoggedErrors()), 1)
+
+
+class FrontedTests(AlertsCase):
+    """A front in a process of its own, with no broker in it."""
+
+    def serve(self, cluster: Cluster) -> Front:
+        """Return a front without a node around it."""
+        return Front(cluster)
+
+    def test_store_of_another(self) -> None:
+        """In front of a cluster the store of any broker is noticed, by the broker's name, and so is its clock."""
+        refusal: list[Refusal | None] = [Refusal(RefusalKind.DISK_FULL, "the disk is full")]
+        self.patch(type(self.cluster.broker.store), "refusal", property(lambda store: refusal[0]))
+        self.wait(11)
+        self.assertEqual(self.alerts(), [("store-refuses", "broker-a", "pending")])
+        self.wait(20)
+        self.assertEqual(self.alerts(), [("store-refuses", "broker-a", "firing")])
+        row = self.front.get("/brokers", token=self.token)["items"][0]
+        self.assertEqual((row["refusal"], row["clockOffset"]), ("the disk is full", 0.0))
+        refusal[0] = None
+        self.wait(11)
+        self.assertEqual(self.alerts(), [("store-refuses", "broker-a", "resolved")])
 
 
 class AlertsTests(AlertsCase):
