@@ -24,7 +24,7 @@ from smartgo.client.consumer import PushConsumer
 from smartgo.client.listening import ConsumerSettings
 from smartgo.health.snapshot import BrokerSnapshot, ClusterSnapshot, GroupSnapshot
 from smartgo.ops.figures.sampler import FIGURES
-from smartgo.ops.figures.subjectsampler import GROUP_FIGURES
+from smartgo.ops.figures.subjectsampler import BROKER_LAG_FIGURES, GROUP_FIGURES, TOPIC_FIGURES
 from smartgo.schema.bodies import ConsumeFromWhere
 from tests.ops.console.browser import ConsoleCase, in_browser
 from tests.test_layers import ROOT
@@ -65,7 +65,10 @@ class ScreenshotTests(ConsoleCase):
     async def start(self) -> None:
         """Start a node, with a history from before its first sample."""
         await super().start()
-        self.invent_history("cluster", FIGURES, lambda wave: (wave, wave * 1.3, wave * 230, wave * 300, 0.34, 4e6))
+        for series in ("cluster", f"broker:{self.live.node.broker}"):
+            self.invent_history(series, FIGURES, lambda wave: (wave, wave * 1.3, wave * 230, wave * 300, 0.34, 4e6))
+        self.invent_history("topic:orders", TOPIC_FIGURES, lambda wave: (wave / 3, wave * 8, wave))
+        self.invent_history("broker-lag:broker-a", BROKER_LAG_FIGURES, lambda wave: (wave * 8, wave))
 
     async def fill(self) -> None:
         """Start the shop: its topics, messages and groups."""
@@ -161,6 +164,7 @@ class ScreenshotTests(ConsoleCase):
         """Every page that the documentation shows can be drawn, and is written where the documentation has it."""
         self.do(self.fill)
         self.take_figures(page)
+        self.take_subjects(page)
         self.take_messages(page)
         self.take_offsets(page)
         self.do(self.close_shop)
@@ -189,6 +193,18 @@ class ScreenshotTests(ConsoleCase):
         page.get_by_role("link", name="shipments").wait_for()
         self.take(page, "topics-narrow")
         page.set_viewport_size({"width": 1440, "height": 900})
+
+    def take_subjects(self, page: Page) -> None:
+        """Take the newest messages and the charts of a topic, and the page of a broker."""
+        self.go(page, "topics/orders")
+        page.locator("tbody tr").nth(20).wait_for()
+        self.take(page, "topic")
+        self.go(page, "topics/orders/charts")
+        self.until(page, "Number(document.querySelector('.chart').dataset.points) >= 10")
+        self.take(page, "topic-charts")
+        self.go(page, "cluster/broker-a")
+        self.until(page, "Number(document.querySelector('.chart').dataset.points) >= 10")
+        self.take(page, "broker")
 
     def switch(self, page: Page, scheme: str) -> None:
         """Switch to another language, and to a color scheme."""

@@ -77,7 +77,7 @@ function StoreRows({ store }) {
     <${Facts}
       rows=${[
         [t("store.disk.free"), t("store.disk.free.value", { free: bytes(disk.free), total: bytes(disk.total) })],
-        [t("figure.log"), t("store.log.files.value", { n: number(log.files), size: bytes(log.end - log.begin) })],
+        [t("figure.log"), html`${bytes(log.end - log.begin)} <span class="soft">${tn("store.files", log.files)}</span>`],
         [t("store.oldest"), html`<${Time} ms=${log.earliestMs} />`],
         [t("retention.title"), html`<span data-test="retention">${retention.enabled ? t("retention.rules", { duration: duration(retention.reservedSeconds), hours: retention.hours.map((one) => `${one}:00`).join(", ") }) : t("retention.off")}</span>`],
         [t("store.damaged"), html`<span class=${integrity.regions ? "tone-bad" : ""}>${integrity.regions ? tn("damage.text", integrity.regions, { size: bytes(integrity.bytes) }) : t("damage.none")}</span>`],
