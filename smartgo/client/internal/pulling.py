@@ -151,7 +151,8 @@ class Pulling:
                 next=result.next_offset,
             )
             self._stopped = True
-            self._moved(held, result.next_offset)
+            # What is held and not consumed yet is dropped with the queue: it is pulled again.
+            self._moved(held, max(result.min_offset, min(result.next_offset, held.commit_offset)))
             return 0.0
         progress = result.next_offset != held.next_offset
         held.next_offset = result.next_offset

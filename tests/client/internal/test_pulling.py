@@ -5,6 +5,7 @@ from __future__ import annotations
 from types import SimpleNamespace
 from typing import cast
 
+from twisted.internet.defer import succeed
 from twisted.trial.unittest import SynchronousTestCase
 
 from smartgo.client.internal.membership import Membership
@@ -13,8 +14,64 @@ from smartgo.client.internal.pauses import Pauses
 from smartgo.client.internal.processqueue import ProcessQueue, Thresholds
 from smartgo.client.internal.pulling import LOCK_WAIT, Pulling
 from smartgo.client.listening import ConsumerSettings
+from smartgo.client.pullconsumer import PullResult, PullStatus
 from smartgo.schema.bodies import MessageQueue, SubscriptionData
+from tests.client.internal.test_processqueue import message
 from tests.fakes import FakeEnvironment
+
+QUEUE = MessageQueue("T", "broker-a", 0)
+
+
+def pulling(member: SimpleNamespace, held: ProcessQueue, pauses: Pauses, moved: list[int]) -> Pulling:
+    """Return the pulls of a queue; C{moved} gets where to go on."""
+    return Pulling(
+        cast("Membership", member),
+        held,
+        SubscriptionData(topic="T", sub_string="*"),
+        pauses,
+        cast("TopicMeters", None),
+        lambda held, messages: None,
+        lambda held, offset: moved.append(offset),
+    )
+
+
+class MovedTests(SynchronousTestCase):
+    """A queue that does not have the offset pulled for: its broker has lost the end of it, or removed the beginning."""
+
+    def moved(self, minimum: int, end: int, unconsumed: int | None) -> int:
+        """
+        Return where a consumer goes on that has pulled up to 10.
+
+        @param minimum: the first offset of the queue, C{end} behind the last.
+        @param unconsumed: the first offset that was pulled and is not consumed yet; C{None} for none.
+        """
+        env = FakeEnvironment()
+        moved: list[int] = []
+        result = PullResult(PullStatus.OFFSET_MOVED, [], minimum if minimum > 10 else end, minimum, end, 0)
+        held = ProcessQueue(QUEUE, 10, Thresholds(), env.clock.seconds())
+        if unconsumed is not None:
+            held.put([message(unconsumed)])
+        member = SimpleNamespace(
+            client=SimpleNamespace(env=env, outages=SimpleNamespace(down=False)),
+            settings=ConsumerSettings(),
+            calls=SimpleNamespace(pull=lambda *args, **kwargs: succeed(result)),
+            offsets=SimpleNamespace(update=lambda queue, offset: None),
+        )
+        pulls = pulling(member, held, Pauses(env.clock), moved)
+        pulls.start()
+        self.assertEqual(env.clock.getDelayedCalls(), [])
+        return moved[0]
+
+    def test_end_lost(self) -> None:
+        """What is held and not consumed yet is pulled again; it was left out for good."""
+        self.assertEqual(self.moved(0, 9, unconsumed=4), 4)
+        self.assertEqual(self.moved(0, 9, unconsumed=None), 9)
+        self.assertEqual(self.moved(0, 3, unconsumed=4), 3)
+
+    def test_begin_removed(self) -> None:
+        """Nothing in front of the queue's first message is pulled."""
+        self.assertEqual(self.moved(20, 30, unconsumed=4), 20)
+        self.assertEqual(self.moved(6, 9, unconsumed=4), 6)
 
 
 class LockTests(SynchronousTestCase):
@@ -27,16 +84,8 @@ class LockTests(SynchronousTestCase):
         self.pauses = Pauses(self.clock)
         client = SimpleNamespace(env=env, outages=None)
         member = SimpleNamespace(client=client, settings=ConsumerSettings(orderly=True), calls=None, offsets=None)
-        self.held = ProcessQueue(MessageQueue("T", "broker-a", 0), 0, Thresholds(), self.clock.seconds())
-        self.pulling = Pulling(
-            cast("Membership", member),
-            self.held,
-            SubscriptionData(topic="T", sub_string="*"),
-            self.pauses,
-            cast("TopicMeters", None),
-            lambda held, messages: None,
-            lambda held, offset: None,
-        )
+        self.held = ProcessQueue(QUEUE, 0, Thresholds(), self.clock.seconds())
+        self.pulling = pulling(member, self.held, self.pauses, [])
         self.pulling.start()
 
     def test_waits(self) -> None:
