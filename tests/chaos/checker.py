@@ -137,7 +137,7 @@ def _must_have(run: History, plan: Plan, ok: Ok) -> bool:
     """Return whether a replica must have an acknowledged message: it was read, and not from behind that place on."""
     queues = [ok.queue] if ok.queue else plan.queues
     bounds = [run.bounds.get((plan.replica, turn, queue)) for queue in queues for turn in TURNS]
-    return all(each is not None and (each.whole or ok.offset >= each.begin) for each in bounds)
+    return all(each is not None and (each.whole or (each.end and ok.offset >= each.begin)) for each in bounds)
 
 
 def _foreign(run: History) -> Iterator[Anomaly]:
@@ -296,13 +296,15 @@ def _stale(run: History) -> Iterator[Anomaly]:
 
 
 def _early(run: History) -> Iterator[Anomaly]:
-    """Look for delayed messages that came early; where their broker's clock was set forward they may, by as much."""
+    """
+    Look for delayed messages that came early; where the clock of the broker that has the copy was set forward they
+    may, by as much.
+    """
     for read in run.reads:
         invoked = run.invoked.get(read.value)
         if invoked is None or not invoked.delay or read.t >= invoked.t + invoked.delay - DELAY_TICK:
             continue
-        ok = run.acked.get(read.value)
-        broker = (ok and (ok.broker or broker_of(ok.queue))) or broker_of(read.queue)
+        broker = broker_of(read.queue)
         forward = sum(
             max(jump.by, 0) for jump in run.jumps if jump.target.startswith(broker) and invoked.t <= jump.t <= read.t
         )
@@ -323,12 +325,16 @@ def _aborted(run: History) -> Iterator[Anomaly]:
 
 
 def _replicas(run: History) -> Iterator[Anomaly]:
-    """Look for queues that end elsewhere, or hold something else, at another replica; and for logs that differ."""
+    """
+    Look for queues that end elsewhere, or hold something else, at another replica; and for logs that differ.
+
+    A slave that began anew knows nothing of a queue in which nothing was stored since.
+    """
     first: dict[str, str] = {}
     for plan in run.plans:
         for queue in plan.queues:
             bounds = run.bounds.get((plan.replica, TURNS[1], queue))
-            if bounds is None:
+            if bounds is None or not (bounds.whole or bounds.end):
                 continue
             model = first.setdefault(queue, plan.replica)
             if model == plan.replica:

@@ -64,12 +64,18 @@ def excuse(run: History, judgement: Judgement) -> tuple[Excuses, list[Anomaly]]:
                 if ok.queue:
                     excuses.rewind(ok.queue, ok.offset, crash)
         kept = []
+        given: dict[tuple[str, int, str], float] = {}  # when consumers were first given each message
+        for read in run.reads:
+            claim = (read.queue, read.offset, read.value)
+            given[claim] = min(read.t, given.get(claim, read.t))
         for read in run.reads:
             place = (read.queue, read.offset)
             since = first[read.queue, read.offset, read.value]
             taken_by = None
             if read.value not in there.get(place, ()):
-                taken_by = _excused(run, read.value, since, read.queue)
+                taken_by = _excused(
+                    run, read.value, since, read.queue, given=given[read.queue, read.offset, read.value]
+                )
             if taken_by is None:
                 kept.append(read)
             else:
@@ -128,19 +134,22 @@ def _first_claims(run: History) -> dict[tuple[str, int, str], float]:
     return first
 
 
-def _excused(run: History, value: str, since: float, queue: str, ok: Ok | None = None) -> Crash | None:
+def _excused(
+    run: History, value: str, since: float, queue: str, ok: Ok | None = None, given: float = 0.0
+) -> Crash | None:
     """
     Return the crash that may have taken a message; C{None} for none.
 
     @param since: when it was first known to be stored.
     @param ok: its acknowledgement; C{None} where it was delivered.
+    @param given: when it was first delivered; after the crash that can only be by the slave, which may have more.
     """
     invoked = run.invoked.get(value)
     if invoked is None:
         return None
     broker = broker_of(queue) if queue or ok is None else ok.broker
     for crash in run.crashes:
-        safe = crash.flushes
+        safe = crash.flushes and given < crash.t
         if ok is not None:
             safe = (crash.flushes or crash.replicates) and invoked.wait and ok.code == 0
         if crash.broker == broker and invoked.t < crash.t < since + crash.window and not safe:
@@ -169,6 +178,8 @@ def _survivors(run: History, excuses: Excuses) -> Iterator[Anomaly]:
                 lowest[ok.queue] = ok
         for ok in run.acked.values():
             if not ok.queue or ok.t >= crash.t or broker_of(ok.queue) != crash.broker:
+                continue
+            if crash.replicates and ok.t < crash.t - crash.window:  # lost is what was stored in place of the slave's
                 continue
             before = lowest.get(ok.queue)
             if before is None or ok.offset < before.offset:

@@ -285,6 +285,9 @@ class KindTests(KindCase):
         same = read_finally(["a", "b"], "slave")
         self.assert_found(self.judge(whole, same, [logs]), Kind.REPLICA_DIFFERS)
         self.assert_valid(self.judge(whole, same, [replace(logs, differs=-1)]))
+        empty = read_finally([], "slave", begin=0)
+        self.assert_found(self.judge(whole, empty), Kind.REPLICA_DIFFERS, Kind.LOST)
+        self.assert_valid(self.judge(whole, read_finally([], "slave", whole=False)))
         third: list[Event] = [Invoke(t=3, who="p0", value="c", digest=crc("c"))]
         differing = self.judge(whole, third, read_finally(["a", "c"], "slave"))
         self.assert_found(differing, Kind.REPLICA_DIFFERS, Kind.INCONSISTENT_OFFSET)
@@ -348,6 +351,24 @@ class CrashTests(KindCase):
         read: list[Event] = [Read(t=3.6, who="c0", queue=QUEUE, offset=2, value="c", digest=crc("c"))]
         self.assert_valid(self.judge(weak, [power], sent("d", 2, 6), read_finally(["a", "b", "d"])))
         self.assert_valid(self.judge(weak, read, [power], sent("d", 2, 6), read_finally(["a", "b", "d"])))
+
+    def test_branch(self) -> None:
+        """Where the slave's log takes the place of what was stored since the crash, all of that alone may be gone."""
+        later = replace(sent("d", 2, 6)[0], wait=False)
+        hasty: list[Event] = [later, Ok(t=6, who="p0", value="d", queue=QUEUE, offset=2)]
+        taken: list[Event] = [replace(self.power, replicates=True), replace(self.power, t=9, window=5, replicates=True)]
+        self.assert_valid(self.judge(self.three, taken, hasty, read_finally(["a", "b", "c"])))
+        self.assert_found(self.judge(self.three, taken, hasty, read_finally(["a", "b"])), Kind.LOST)
+
+    def test_slaves_more(self) -> None:
+        """What a broker had not flushed may be given by its slave once it has crashed, and not before."""
+        power = replace(self.power, flushes=True, window=60.0)
+        weak = [*sent("a", 0, 1), *sent("b", 1, 2), *sent("c", 2, 3, code=10)]
+        read = Read(t=4.1, who="c0", queue=QUEUE, offset=2, value="c", digest=crc("c"))
+        end = [*sent("d", 2, 6), *read_finally(["a", "b", "d"])]
+        self.assert_valid(self.judge(weak, [power, read], end))
+        early = replace(read, t=3.6)
+        self.assert_found(self.judge(weak, [power, early], end), Kind.INCONSISTENT_OFFSET)
 
     def test_no_suffix(self) -> None:
         """Nothing that lies behind a lost message, in its queue or by its time, may survive."""

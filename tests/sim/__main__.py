@@ -9,11 +9,12 @@ import signal
 import sys
 import time
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import Final
 
 from twisted.logger import globalLogBeginner
 
+from tests.sim.profile import KINDS, LINKS, PAIRED
 from tests.sim.rarepaths import names
 from tests.sim.reducer import numbers, ranges, reduce
 from tests.sim.run import Outcome, run
@@ -22,6 +23,8 @@ _PROGRESS: Final = 15.0  # seconds between two lines
 _ATTEMPTS: Final = 40  # runs to make a failing simulation smaller
 _LONGEST: Final = 120.0  # seconds of processor time of one simulation
 _ALARM_AGAIN: Final = 1.0  # seconds of processor time to the next alarm, where something swallowed the one before
+_ALL_FAULTS: Final = 100  # simulations in which every kind of fault must have happened
+_ALL_PATHS: Final = 200  # simulations in which every rare path must have been taken
 _TASKS: Final = 25  # simulations of one process: what they leave behind is not collected while they run
 
 
@@ -126,6 +129,21 @@ def _one(asked: argparse.Namespace) -> int:
     return int(outcome.verdict != "valid")
 
 
+def never(seeds: int, faults: Mapping[str, int], hits: Mapping[str, int]) -> list[str]:
+    """
+    Return what so many simulations should have seen and did not, a line each (reliability T5, T15).
+
+    @param faults: how often each kind of fault happened.
+    @param hits: how often each rare path was taken.
+    """
+    lines = []
+    if seeds >= _ALL_FAULTS:
+        lines += [f"the fault {kind} never happened" for kind in (*KINDS, *LINKS, *PAIRED) if not faults.get(kind)]
+    if seeds >= _ALL_PATHS:
+        lines += [f"the rare path {name} was never taken" for name in sorted(names()) if not hits.get(name)]
+    return lines
+
+
 def _many(asked: argparse.Namespace) -> int:
     """Run many simulations, and sum up."""
     seeds = asked.seeds
@@ -156,8 +174,10 @@ def _many(asked: argparse.Namespace) -> int:
             told = time.monotonic()
             bad = verdicts.total() - verdicts["valid"]
             _say(f"{verdicts.total()} of {len(seeds)} seeds, {bad} not valid, {told - began:.0f} s")
+    absent = never(verdicts.total(), faults, hits)
     if asked.json:
-        return int(bool(failed))
+        sys.stderr.writelines(f"{line}\n" for line in absent)
+        return int(bool(failed or absent))
     if asked.reduce:
         for kind, outcomes in sorted(failed.items()):
             first = min(outcomes, key=lambda outcome: (len(outcome.faults), outcome.seed))
@@ -177,17 +197,35 @@ def _many(asked: argparse.Namespace) -> int:
         _say(f"  {name:<40} {hits[name]:>8} {seeds_hit[name]:>6}" + ("" if hits[name] else "   never"))
     for kind, outcomes in sorted(failed.items()):
         _say(f"{kind}: {len(outcomes)} seeds: {', '.join(str(one.seed) for one in outcomes[:20])}")
-    return int(bool(failed))
+    for line in absent:
+        _say(line)
+    return int(bool(failed or absent))
+
+
+def _numbers(text: str) -> frozenset[int]:
+    """Read the numbers of seeds or faults. @raise argparse.ArgumentTypeError: they are none."""
+    try:
+        return numbers(text)
+    except ValueError as error:
+        raise argparse.ArgumentTypeError(f"{error}; write numbers and ranges, such as 0-3,7") from None
+
+
+def _seeds(text: str) -> frozenset[int]:
+    """Read the numbers of seeds, one at least. @raise argparse.ArgumentTypeError: they are none."""
+    found = _numbers(text)
+    if not found:
+        raise argparse.ArgumentTypeError("there must be one seed at least")
+    return found
 
 
 def main() -> int:
     """Run what the command line asks for; return the exit status."""
     parser = argparse.ArgumentParser(prog="python -m tests.sim", description="Run simulations.")
-    parser.add_argument("--seeds", type=numbers, default="0-19", help="the seeds to run, such as 0-499 (0-19)")
+    parser.add_argument("--seeds", type=_seeds, default="0-19", help="the seeds to run, such as 0-499 (0-19)")
     parser.add_argument("--seed", type=int, help="replay this seed, and print its profile and faults")
     parser.add_argument("--minutes", type=float, default=10, help="virtual minutes under faults (10)")
     parser.add_argument("--jobs", type=int, default=1, help="processes side by side (1)")
-    parser.add_argument("--without", type=numbers, default="", help="faults to leave out in a replay, such as 0-3,7")
+    parser.add_argument("--without", type=_numbers, default="", help="faults to leave out in a replay, such as 0-3,7")
     parser.add_argument("--trace", action="store_true", help="print the trace of a replay")
     parser.add_argument(
         "--reduce",

@@ -76,6 +76,7 @@ class VirtualClient:
         self._number = 0
         self._ended: list[Deferred[None]] = []
         self._running = False
+        self._producer: tuple[Client, Producer] | None = None
 
     # -- life ----------------------------------------------------------------------------------------------
 
@@ -161,7 +162,7 @@ class VirtualClient:
 
     def body(self, value: str) -> bytes:
         """Return a body for a value: a short one mostly, at times one that is compressed."""
-        size = self.chance.choice((20, 50, 100, 200, 500, 1000, self.workload.longest))
+        size = self.chance.choice((20, 50, 100, 500, 1000, 2500, self.workload.longest))
         return body_of(value, min(size, self.workload.longest))
 
 
@@ -181,6 +182,7 @@ class SendingClient(VirtualClient):
     async def _send(self, client: Client) -> None:
         producer = Producer(client, f"{self.name}-group", retries=self.attempts - 1)
         await producer.start()
+        self._producer = client, producer
         under_way: list[Deferred[None]] = []
         while self.going_on(client):
             await self.pause(client, self.chance.expovariate(self.workload.rate))
@@ -196,6 +198,20 @@ class SendingClient(VirtualClient):
     async def send(self, producer: Producer) -> None:
         """Send something."""
         raise NotImplementedError
+
+    def storm(self, sends: int, seconds: float) -> None:
+        """Send often, besides what is sent anyway."""
+        if self._producer is None:
+            return
+        client, producer = self._producer
+        if self.alive and self.going_on(client):
+            chance = self.workload.streams.of(f"storm {self.name}")
+            for _ in range(sends):
+                self._ended.append(self._run(self._send_later(client, producer, chance.uniform(0, seconds))))
+
+    async def _send_later(self, client: Client, producer: Producer, seconds: float) -> None:
+        await self.wait(client, seconds)
+        await self.send(producer)
 
     def invoke(self, message: Message, **fields: Any) -> str:
         """Record that a send of a message begins, and return its value."""
@@ -272,7 +288,8 @@ class BatchSender(SendingClient):
 
     async def send(self, producer: Producer) -> None:
         """Send a batch."""
-        values = [self.value() for _ in range(self.chance.randrange(1, 5))]
+        many = self.chance.random() < 0.15
+        values = [self.value() for _ in range(self.chance.randrange(10, 30) if many else self.chance.randrange(1, 5))]
         messages = [Message(topic=PLAIN, body=body_of(value, self.chance.randrange(20, 300))) for value in values]
         for part, message in enumerate(messages):
             self.invoke(message, batch=values[0], part=part)

@@ -310,6 +310,8 @@ class Cluster:
     def _machine(self, name: str) -> Machine:
         """Add a machine whose clock runs fast or slow."""
         machine = self.world.machine(name)
+        machine.call = self.profile.call
+        machine.disk.names_apart = self.profile.names_apart
         machine.rate = 1 + self.profile.drift * self.streams.of(f"drift {name}").uniform(-1, 1)
         return machine
 

@@ -3,7 +3,8 @@ A disk that can fail, and the state in which a crash leaves it.
 
 A killed process leaves everything that it wrote. A power cut keeps what was synced; of everything else it keeps blocks
 of 512 bytes at random. Names behave as in a journal: a power cut keeps the changes of directories up to some moment,
-which is never before the last change that was synced.
+which is never before the last change that was synced. Where L{Disk.names_apart}, each directory has such a moment of
+its own, as no more is promised: only what is renamed from one into another is never in neither.
 """
 
 from __future__ import annotations
@@ -18,6 +19,7 @@ from tests.fakes import BLOCK, FakeFile, FakeFiles, FakeMapping, WallClock
 
 DISK: Final = 1 << 39  # bytes that are free on a disk that is not full
 
+_LISTINGS: Final = 16  # of a directory, and renames, that are kept at most
 _SYNCS: Final = ("sync", "sync_directory")
 
 
@@ -27,6 +29,13 @@ class Names(NamedTuple):
     change: int
     files: dict[str, FakeFile]
     directories: set[str]
+
+
+class Listing(NamedTuple):
+    """The names in one directory after a change of it."""
+
+    files: dict[str, FakeFile]
+    directories: frozenset[str]
 
 
 class Mapping(FakeMapping):
@@ -62,6 +71,7 @@ class Disk(FakeFiles):
     @ivar dropped_at: when a sync first failed that dropped something, by C{moment}; C{None}: never since the last power
         cut.
     @ivar moment: the virtual time.
+    @ivar names_apart: to sync a directory keeps the names of no other.
     @ivar stop_after: after this many further operations the state is copied to C{stopped}; 0 for never.
     @ivar when_stopped: is called at that moment.
     @ivar stopped: a copy of the disk in the middle of the work, as a crash at that moment leaves it.
@@ -76,6 +86,7 @@ class Disk(FakeFiles):
         self.faults = 0
         self.dropped_at: float | None = None
         self.moment: Callable[[], float] = lambda: 0.0
+        self.names_apart = False
         self.stop_after = 0
         self.stopped: Disk | None = None
         self.when_stopped: Callable[[], object] = lambda: None
@@ -84,6 +95,8 @@ class Disk(FakeFiles):
         self._durable = 0  # changes of names up to this one are on the disk
         self._last_change: dict[str, int] = {}  # by directory
         self._journal = [Names(0, {}, {"/"})]
+        self._listings: dict[str, list[Listing]] = {}  # by directory, where they are apart: the durable one, and later
+        self._renamed: list[tuple[str, str, FakeFile]] = []
 
     def fault(self, operation: str, path: str) -> None:
         """Fail, if chance has it so. @raise OSError: EIO, ENOSPC or EMFILE."""
@@ -158,13 +171,30 @@ class Disk(FakeFiles):
     # -- names -------------------------------------------------------------------------------------------------
 
     def _changed(self, *directories: str) -> None:
+        if self.names_apart:
+            for directory in directories:
+                known = self._listings.setdefault(directory, [Listing({}, frozenset())])
+                known.append(self._listing(directory))
+                if len(known) > _LISTINGS:
+                    del known[1]
+            return
         self._changes += 1
         for directory in directories:
             self._last_change[directory] = self._changes
         self._journal.append(Names(self._changes, dict(self.files), set(self.directories)))
 
-    def _force(self, change: int) -> None:
-        if change > self._durable:
+    def _listing(self, path: str) -> Listing:
+        files = {name: file for name, file in self.files.items() if posixpath.dirname(name) == path}
+        inner = (one for one in self.directories if posixpath.dirname(one) == path and one != path)
+        return Listing(files, frozenset(inner))
+
+    def _force(self, change: int, *directories: str) -> None:
+        """Make changes of names durable: those up to a change, or where they are apart those of directories."""
+        if self.names_apart:
+            for directory in directories:
+                if directory in self._listings:
+                    del self._listings[directory][:-1]
+        elif change > self._durable:
             self._durable = change
             self._journal = [one for one in self._journal if one.change >= change]
 
@@ -182,29 +212,38 @@ class Disk(FakeFiles):
         if missing:
             self.fault("make_directories", path)
             self.directories.update(missing)
-            self._changed(*(posixpath.dirname(one) for one in missing))
+            for one in missing:
+                self._listings.pop(one, None)
+            parents = [posixpath.dirname(one) for one in missing]
+            self._changed(*parents)
             if sync:
-                self._force(self._changes)
+                self._force(self._changes, *parents)
 
     def create(self, path: str, data: bytes, sync: bool = True) -> None:
         """Make a file, with its name on the disk where that is asked for."""
         self.fault("create", path)
         super().create(path, data, sync)
         if sync:
-            self._force(self._changes)
+            self._force(self._changes, posixpath.dirname(path))
 
     def replace(self, path: str, data: bytes, backup: bool = True) -> None:
         """Replace a file; durable when it returns."""
         self.fault("replace", path)
         super().replace(path, data, backup)
         self._changed(posixpath.dirname(path))
-        self._force(self._changes)
+        self._force(self._changes, posixpath.dirname(path))
 
     def rename(self, source: str, target: str) -> None:
         """Rename."""
         self.fault("rename", source)
         super().rename(source, target)
-        self._changed(posixpath.dirname(source), posixpath.dirname(target))
+        here, there = posixpath.dirname(source), posixpath.dirname(target)
+        self._changed(here, *({there} - {here}))
+        if self.names_apart and here != there and target in self.files:
+            self._renamed = [*self._renamed[1 - _LISTINGS :], (source, target, self.files[target])]
+        if self.names_apart and target in self.directories:
+            for path in [one for one in self.directories if one == target or one.startswith(target + "/")]:
+                self._listings[path] = [self._listing(path)]
 
     def remove(self, path: str) -> None:
         """Remove a file."""
@@ -228,7 +267,7 @@ class Disk(FakeFiles):
         """Make the names of a directory durable, and with them, as a journal does, all changes before."""
         self.fault("sync_directory", path)
         super().sync_directory(path)
-        self._force(self._last_change.get(path, 0))
+        self._force(self._last_change.get(path, 0), path)
 
     def allocate(self, path: str, size: int) -> None:
         """Make a file with all its blocks."""
@@ -281,19 +320,55 @@ class Disk(FakeFiles):
         after.dropped_at = self.dropped_at
         after._changes, after._durable = self._changes, self._durable
         after._last_change = dict(self._last_change)
+        after.names_apart = self.names_apart
+        after._listings = {
+            path: [Listing(copied(one.files), one.directories) for one in known]
+            for path, known in self._listings.items()
+        }
+        after._renamed = [
+            (source, target, copies[id(file)]) for source, target, file in self._renamed if id(file) in copies
+        ]
         return after
 
     def cut_off(self, clock: WallClock, chance: random.Random) -> Disk:
         """Return the disk as a power cut leaves it."""
         after = Disk(clock, chance)
         after.free = self.free
-        names = chance.choice(self._journal) if chance.random() < 0.7 else self._journal[-1]
-        kept = chance.choice((0.0, 1.0, 0.6, 0.6))
+        after.names_apart = self.names_apart
+        last = chance.random() >= 0.7
+        if self.names_apart:
+            names = self._names_left(None if last else chance)
+        else:
+            names = self._journal[-1] if last else chance.choice(self._journal)
+        kept = chance.choice((0.0, 1.0, 0.5, 0.8, 0.9, 0.95))
         for path in sorted(names.files):
             after.files[path] = _torn(names.files[path], kept, chance)
         after.directories = set(names.directories)
         after._journal = [Names(0, dict(after.files), set(after.directories))]
+        if self.names_apart:
+            after._listings = {path: [after._listing(path)] for path in sorted(after.directories)}
         return after
+
+    def _names_left(self, chance: random.Random | None) -> Names:
+        """Return names that a power cut may leave where directories are apart; C{None}: all of them."""
+        if chance is None:
+            return Names(0, dict(self.files), set(self.directories))
+        files: dict[str, FakeFile] = {}
+        directories = {"/"}
+        paths = ["/"]
+        for path in paths:
+            known = self._listings.get(path)
+            if known is None:
+                continue
+            listing = chance.choice(known)
+            files.update(listing.files)
+            directories |= listing.directories
+            paths += sorted(listing.directories)
+        left = {id(file) for file in files.values()}
+        for source, target, file in self._renamed:
+            if id(file) not in left and self.files.get(target) is file and posixpath.dirname(source) in directories:
+                files[source] = file
+        return Names(0, files, directories)
 
 
 def _copy(file: FakeFile, data: bytes) -> FakeFile:

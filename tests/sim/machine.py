@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import errno
-from typing import Any
+from typing import Any, Final
 
 from zope.interface import implementer
 
@@ -16,6 +16,8 @@ from tests.sim.network import Network, ProcessNetwork
 from tests.sim.rarepaths import RarePaths
 from tests.sim.seeds import Streams
 from tests.sim.threads import SimThreads
+
+_CALL: Final = 0.002  # seconds
 
 
 class SimHost(FakeHost):
@@ -87,7 +89,8 @@ class Machine:
 
     @ivar disk: as it is now, whether a process runs or not.
     @ivar wall_offset_ms: the wall clock when virtual time is 0, in milliseconds since the epoch.
-    @ivar slowness: by how much work in threads takes longer than usual.
+    @ivar call: seconds that work in a thread takes at most, usually.
+    @ivar slowness: by how much it takes longer than usual.
     @ivar slowed: how many calls in threads took longer.
     @ivar rate: seconds of a process's monotonic clock that pass in one second; for those that begin from now on.
     @ivar life: of the process that runs; C{None} for none.
@@ -98,8 +101,10 @@ class Machine:
         self.name = name
         self.address = address
         self.wall_offset_ms = EPOCH_MS
+        self.call = _CALL
         self.slowness = 1.0
         self.slowed = 0
+        self._was_slow = (0.0, 0.0)
         self.rate = 1.0
         self.life: Life | None = None
         self._processes = 0
@@ -109,7 +114,25 @@ class Machine:
         """Return a disk that is to be this machine's, in the place of another."""
         disk.moment = lambda: self.world.kernel.now
         disk.faults = before.faults if before is not None else 0
+        disk.names_apart = before is not None and before.names_apart
         return disk
+
+    def slow_down(self, seconds: float) -> None:
+        """Let work in threads take so many seconds at most, where that is more than usual."""
+        self.slowness = max(1.0, seconds / self.call)
+
+    def usual(self) -> None:
+        """Let work in threads take no longer than usual from now on."""
+        if self.slowness > 1:
+            self._was_slow = (self.world.kernel.now, self.call * self.slowness)
+            self.slowness = 1.0
+
+    @property
+    def longest_call(self) -> float:
+        """The seconds that a call in a thread which is under way takes at most."""
+        since, seconds = self._was_slow
+        usual = self.call * self.slowness
+        return max(usual, seconds) if self.world.kernel.now < since + 2 * seconds else usual
 
     def wall_ms(self) -> int:
         """Return the wall clock, in milliseconds since the epoch."""

@@ -12,12 +12,15 @@ from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
 from typing import Final, TypeVar
 
+import msgspec
 from twisted.internet.defer import Deferred
 
 from smartgo.ha.interfaces import SlaveState
-from tests.chaos.history import Crash, Jump, Ok, Recorder, Stuck, broker_of
+from tests.chaos.history import Crash, Jump, Ok, Read, Recorder, Stuck, broker_of
 from tests.chaos.history import Fault as FaultEvent
 from tests.sim.cluster import BrokerNode, Cluster, Node
+from tests.sim.disk import Disk
+from tests.sim.machine import Machine
 from tests.sim.profile import Profile
 from tests.sim.seeds import Streams
 
@@ -32,10 +35,20 @@ _BEGIN: Final = 5.0  # seconds that the cluster has to start before the first fa
 _OPERATOR: Final = 15.0  # seconds between two looks of the operator
 _SOON: Final = 3.0  # the same once the faults are over, for C{_LOOKS} looks
 _LOOKS: Final = 12
-_POLL: Final = 0.01  # seconds between two looks at the acknowledgements
+_POLL: Final = 0.002  # seconds between two looks at what clients were told
 _NETWORK: Final = frozenset({"partition", "one-way", "cut", "half-open", "stall"})
 _BROKERS: Final = frozenset(
-    {"power-pair", "lost-machine", "failing-sync", "failing-disk", "full-disk", "crash-in-write", "slow-disk", "clock"}
+    {
+        "power-pair",
+        "lost-machine",
+        "storm",
+        "failing-sync",
+        "failing-disk",
+        "full-disk",
+        "crash-in-write",
+        "slow-disk",
+        "clock",
+    }
 )
 _STEPS: Final = (-86_400_000, -3_600_000, -5_000, -500, 500, 5_000, 3_600_000)  # milliseconds; of wall clocks
 _LONGEST: Final = {"pause": 40.0, "stall": 20.0, "full-disk": 40.0, "kill": 20.0, "stop": 10.0}  # 30 by default
@@ -74,13 +87,17 @@ def plan(profile: Profile, streams: Streams, nodes: list[str], seconds: float) -
     if not profile.kinds:
         return []
     chance = streams.of("nemesis")
+    kinds = (*profile.kinds, *("storm",) * (3 * ("storm" in profile.kinds)))
     free = dict.fromkeys(nodes, 0.0)
     faults: list[Fault] = []
     time = _BEGIN
     while True:
         time += chance.expovariate(1 / profile.interval)
-        kind = chance.choice(profile.kinds)
-        target = chance.choice([one for one in nodes if kind not in _BROKERS or one.startswith("broker")])
+        kind = chance.choice(kinds)
+        targets = [one for one in nodes if kind not in _BROKERS or one.startswith("broker")]
+        if kind == "storm":  # of masters mostly
+            targets += [one for one in targets if one.endswith("-0")] * 2
+        target = chance.choice(targets)
         other = chance.choice([one for one in nodes if one != target])
         lasts = chance.uniform(0.2, _LONGEST.get(kind, 30.0))
         if time >= seconds:
@@ -103,16 +120,28 @@ class Nemesis:
     @ivar happened: how often each kind was seen to happen.
     """
 
-    def __init__(self, cluster: Cluster, faults: list[Fault], recorder: Recorder) -> None:
-        """@param recorder: takes the events that the checker must know, and has those of the clients."""
+    def __init__(
+        self,
+        cluster: Cluster,
+        faults: list[Fault],
+        recorder: Recorder,
+        storm: Callable[[int, float], object] = lambda sends, seconds: None,
+    ) -> None:
+        """
+        @param recorder: takes the events that the checker must know, and has those of the clients.
+        @param storm: lets every producer send so often within so many seconds.
+        """
         self.cluster = cluster
         self.kernel = cluster.kernel
         self.faults = faults
         self.happened: dict[str, int] = {}
         self._recorder = recorder
         self._record = recorder.add
+        self._let_storm = storm
         self._nodes = {node.name: node for node in cluster.nodes}
         self._lossy: set[str] = set()  # brokers whose masters have lost what they had not flushed, and slaves may have
+        self._cuts: dict[str, Crash] = {}  # by broker: power cuts of SYNC_MASTERs whose slaves followed, not told yet
+        self._given: dict[str, Crash] = {}  # by broker: excuses what a slave gave that its master had not flushed
         self._over = False
         self._looks = _LOOKS
         self._ending: dict[int, tuple[float, Callable[[], int]]] = {}  # by number: when it began, what ends it
@@ -135,7 +164,7 @@ class Nemesis:
         world = self.cluster.world
         world.network.heal()
         for machine in world.machines:
-            machine.slowness = 1.0
+            machine.usual()
             machine.disk.mend()
         for node in self.cluster.nodes:
             self._restart(node)
@@ -171,15 +200,43 @@ class Nemesis:
 
     def _died(self, node: Node, window: float, cause: str) -> None:
         """Tell the checker what the death of a master may have taken."""
-        if isinstance(node, BrokerNode) and node.is_master:
-            flushes = node.profile.sync_flush
-            if window:
-                self._lossy.add(node.broker)
-            self._record(Crash(broker=node.broker, window=60.0 if window and flushes else window, flushes=flushes,
-                               cause=cause))  # fmt: skip
+        if not isinstance(node, BrokerNode):
+            return
+        if window:
+            self._settle_cut(node.broker, kept=False)
+        if not node.is_master:
+            return
+        flushes = node.profile.sync_flush
+        crash = Crash(
+            t=self._recorder.now,
+            broker=node.broker,
+            window=60.0 if window and flushes else window,
+            flushes=flushes,
+            cause=cause,
+        )
+        if window:
+            self._lossy.add(node.broker)
+            self._given[node.broker] = msgspec.structs.replace(crash, window=window, flushes=False, replicates=True)
+        if window and not flushes and self._may_lose(node, self._pair(node.broker)[1]):
+            self._cuts[node.broker] = crash
+        else:
+            self._record(crash)
+
+    def _settle_cut(self, broker: str, kept: bool) -> None:
+        """
+        Tell the checker of a power cut that a SYNC_MASTER had while its slave followed.
+
+        @param kept: the slave has kept what was acknowledged.
+        """
+        crash = self._cuts.pop(broker, None)
+        if crash is not None:
+            self._record(msgspec.structs.replace(crash, replicates=kept))
 
     def _operate(self) -> None:
-        """Do what an operator does: empty a slave that has what its master lost, or that cannot go on."""
+        """
+        Do what an operator does about a slave that has what its master lost: empty it, or put its log in the place of
+        the master's where the slave has all that was acknowledged.
+        """
         for node in self.cluster.brokers.values():
             opened = node.opened
             if node.is_master or opened is None or node.held:
@@ -187,10 +244,16 @@ class Nemesis:
             state = opened.replication.now()
             if state.state is SlaveState.FOLLOWING and not state.behind and self._confirmed(node):
                 self._lossy.discard(node.broker)  # it has taken over what its master lost
+                self._settle_cut(node.broker, kept=True)
             if state.state is SlaveState.DIVERGED:
                 self.kernel.trace("diverged", node.name, state.reason)
                 if node.broker not in self._lossy:
                     self._record(Stuck(text=f"{node.name} has diverged, and its master lost nothing: {state.reason}"))
+                if node.broker in self._cuts and self._promote(node):
+                    continue
+                self._settle_cut(node.broker, kept=False)
+                if node.profile.sync_flush and node.broker in self._given:
+                    self._record(self._given.pop(node.broker))
                 node.kill()
                 node.empty()
                 node.start()
@@ -199,10 +262,27 @@ class Nemesis:
         elif self._looks:
             self._looks -= 1
             self.kernel.later(_SOON, self._operate)
+        else:
+            for broker in list(self._cuts):
+                self._settle_cut(broker, kept=False)
+
+    def _promote(self, slave: BrokerNode) -> bool:
+        """Put the log of a slave in the place of its master's; return whether that was done."""
+        master, _ = self._pair(slave.broker)
+        if master.held or not self._same_topics(master, slave):
+            return False
+        since = self._cuts[slave.broker].t
+        self._settle_cut(slave.broker, kept=True)
+        for node in (master, slave):
+            node.kill()
+        self._replace(master, slave, self._recorder.now - since, "the operator takes the slave's log")
+        for node in (master, slave):
+            node.start()
+        return True
 
     def _confirmed(self, slave: BrokerNode) -> bool:
         """Return whether the master that runs now knows that its slave has all of its log."""
-        master = next(one for one in self.cluster.brokers.values() if one.is_master and one.broker == slave.broker)
+        master, _ = self._pair(slave.broker)
         opened = master.opened
         if opened is None or master.held:
             return False
@@ -228,9 +308,14 @@ class Nemesis:
         return again
 
     def _window(self, node: Node) -> float:
-        """Return the seconds before a power cut of a machine, now, whose acknowledged messages it may lose."""
+        """
+        Return the seconds before a power cut of a machine, now, whose acknowledged messages it may lose.
+
+        A flush that is under way, and the one after it, may take long.
+        """
         dropped_at = node.machine.disk.dropped_at
-        return WINDOW + (0.0 if dropped_at is None else self.kernel.now - dropped_at)
+        window = WINDOW + 2 * node.machine.longest_call
+        return window + (0.0 if dropped_at is None else self.kernel.now - dropped_at)
 
     def _kill(self, fault: Fault, chance: random.Random) -> Callable[[], int] | None:
         """Kill a process."""
@@ -252,7 +337,11 @@ class Nemesis:
 
     def _pair_of(self, fault: Fault) -> tuple[BrokerNode, BrokerNode]:
         """Return the master and the slave of the pair that a fault is aimed at."""
-        pair = fault.target.split("-")[1]
+        return self._pair(fault.target.rpartition("-")[0])
+
+    def _pair(self, broker: str) -> tuple[BrokerNode, BrokerNode]:
+        """Return the master and the slave that have a broker's name."""
+        pair = broker.partition("-")[2]
         return self.cluster.master(pair), self.cluster.slave(pair)
 
     def _power_pair(self, fault: Fault, chance: random.Random) -> Callable[[], int] | None:
@@ -269,16 +358,18 @@ class Nemesis:
         """
         Lose a SYNC_MASTER's machine: a copy of its slave's disk takes the place of the disk.
 
-        Before that its connections may trickle for a while, or it has just acknowledged a send. Where slaves confirm
-        what they have flushed, the slave's machine may lose its power at the same moment.
+        Before that its connections, or the slave's, may trickle for a while and the slave's disk be slow, or it has
+        just acknowledged a send. Where slaves confirm what they have flushed, the slave's machine may lose its power
+        at the same moment.
         """
         master, slave = self._pair_of(fault)
         if not self._may_lose(master, slave):
             return None
-        network, here = self.cluster.world.network, master.machine.address
+        network, here = self.cluster.world.network, chance.choice((master, slave)).machine.address
+        slave.machine.slow_down(chance.choice((0.0, 0.05, 0.5)))
         trickles = fault.seconds * chance.choice((0.0, 0.5))
-        waits = chance.random() < 0.5
-        power = master.profile.ack_flush and chance.random() < 0.5
+        waits = chance.random() < 0.7
+        power = master.profile.ack_flush and chance.random() < 0.7
         over = False
         losses = 0
 
@@ -290,46 +381,117 @@ class Nemesis:
             losses += 1
             for node in (master, slave):
                 node.held = True
+            slave.machine.usual()
             master.kill()
             slave.kill(power, WINDOW if power else 0.0)
-            self._lossy.add(master.broker)
-            lost = Crash(broker=master.broker, window=_FOREVER, replicates=True, cause="the machine is lost")
-            self._record(lost)
-            master.machine.restore(slave.machine.disk)
+            self._replace(master, slave, _FOREVER, "the machine is lost")
             self._restart(slave)
 
         def again() -> int:
             nonlocal over
             over = True
             network.trickles.pop(here, None)
+            slave.machine.usual()
             self._restart(master)
             return losses
 
         if trickles:
             network.trickles[here] = chance.choice((20, 100, 500))
         if waits:
-            self.kernel.later(trickles, self._when_acknowledged, master.broker, self.kernel.now + fault.seconds, lose)
+            until = self.kernel.now + fault.seconds
+            self.kernel.later(trickles, self._when_seen, Ok, master.broker, until, lose)
         elif trickles:
             self.kernel.later(trickles, lose)
         else:
             lose()
         return again
 
-    def _when_acknowledged(
-        self, broker: str, until: float, then: Callable[[], object], seen: int | None = None
+    def _when_seen(
+        self,
+        kind: type[Ok] | type[Read],
+        broker: str,
+        until: float,
+        then: Callable[[], object],
+        count: int = 1,
+        seen: int | None = None,
     ) -> None:
         """
-        Call a function as soon as a broker has acknowledged another send, if that is soon enough.
+        Call a function as soon as something more of a broker's was seen, if that is soon enough.
 
+        @param kind: L{Ok}: acknowledgements, L{Read}: what a consumer was given.
         @param until: virtual time after which nothing is called.
+        @param count: how many more of them there must be.
         @param seen: events that were looked at; C{None} for all there are.
         """
         events = self._recorder.events
-        new = events[len(events) if seen is None else seen :]
-        if any(isinstance(one, Ok) and broker in (one.broker, broker_of(one.queue)) for one in new):
+        for one in events[len(events) if seen is None else seen :]:
+            if isinstance(one, kind):
+                count -= broker in (one.broker if isinstance(one, Ok) else "", broker_of(one.queue))
+        if count <= 0:
             then()
         elif self.kernel.now < until:
-            self.kernel.later(_POLL, self._when_acknowledged, broker, until, then, len(events))
+            self.kernel.later(_POLL, self._when_seen, kind, broker, until, then, count, len(events))
+
+    def _storm(self, fault: Fault, chance: random.Random) -> Callable[[], int] | None:
+        """
+        Let all producers send much at once, and in the midst of it kill a process of a pair, or cut a machine's power.
+
+        That is at some acknowledgement, at some delivery, between two operations on the disk, or at any moment, at the
+        end of the storm at the latest. The disk may be slow, and the wall clock may be set meanwhile.
+        """
+        node = self._nodes[fault.target]
+        assert isinstance(node, BrokerNode)
+        if not all(one.alive for one in self._pair_of(fault)):
+            return None
+        machine, disk, life = node.machine, node.machine.disk, node.machine.life
+        lasts = min(fault.seconds, chance.choice((0.2, 1.0, 3.0)))
+        power = chance.random() < 0.7
+        machine.slow_down(chance.choice((0.0, 0.1, 0.5, 1.0)))
+        jumps = chance.choice((0, 0, 0, *_STEPS))
+        deaths = 0
+
+        def die(disk: Disk | None = None) -> None:
+            nonlocal deaths
+            if machine.life is life and not deaths:
+                deaths += 1
+                node.held = True
+                node.kill(power, self._window(node) if power else 0.0, disk)
+
+        def stopped() -> None:
+            assert life is not None
+            life.paused_until = _FOREVER
+            self.kernel.later(0, lambda: die(disk.stopped))
+
+        if jumps:
+            self.kernel.later(chance.uniform(0, lasts), self._jump, machine, fault.target, jumps)
+        self.kernel.later(lasts, die)
+        moment = chance.choice(("acknowledged", "acknowledged", "delivered", "written", "any"))
+        until = self.kernel.now + lasts
+        if moment == "written":
+            disk.stop_after = chance.randrange(1, 60)
+            disk.when_stopped = stopped
+        elif moment == "any":
+            self.kernel.later(chance.uniform(0, lasts), die)
+        else:
+            kind = Ok if moment == "acknowledged" else Read
+            self._when_seen(kind, node.broker, until, die, chance.randrange(1, 20))
+        self._let_storm(chance.choice((4, 8, 16)), lasts)
+
+        def again() -> int:
+            nonlocal deaths
+            disk.stop_after = 0
+            machine.usual()
+            self._restart(node)
+            happened, deaths = deaths, 1
+            return happened
+
+        return again
+
+    def _replace(self, master: BrokerNode, slave: BrokerNode, window: float, cause: str) -> None:
+        """Put a copy of a slave's disk in the place of its SYNC_MASTER's; neither of them runs."""
+        self._lossy.add(master.broker)
+        self._record(Crash(broker=master.broker, window=window, replicates=True, cause=cause))
+        master.machine.restore(slave.machine.disk)
 
     def _may_lose(self, master: BrokerNode, slave: BrokerNode) -> bool:
         """Return whether the slave of a SYNC_MASTER follows it, and has its topics."""
@@ -338,10 +500,15 @@ class Nemesis:
             return False
         if master.machine.disk.sick or slave.machine.disk.sick:
             return False
-        if there.replication.now().state is not SlaveState.FOLLOWING:
+        return there.replication.now().state is SlaveState.FOLLOWING and self._same_topics(master, slave)
+
+    def _same_topics(self, master: BrokerNode, slave: BrokerNode) -> bool:
+        """Return whether both run, and a slave has the topics of its master: it would bring back deleted ones."""
+        here, there = master.opened, slave.opened
+        if here is None or there is None:
             return False
         mine, its = (one.topics.wrapper().topic_config_table for one in (here, there))
-        return bool(mine == its)  # the slave would bring back a topic that was deleted
+        return bool(mine == its)
 
     def _stop(self, fault: Fault, chance: random.Random) -> Callable[[], int] | None:
         """Stop a process in order."""
@@ -509,11 +676,11 @@ class Nemesis:
     def _slow_disk(self, fault: Fault, chance: random.Random) -> Callable[[], int]:
         """Let the work of a machine's threads take longer."""
         machine = self._nodes[fault.target].machine
-        machine.slowness = chance.choice((30.0, 200.0, 1000.0))
+        machine.slow_down(chance.choice((0.06, 0.4, 2.0)))
         before = machine.slowed
 
         def usual() -> int:
-            machine.slowness = 1.0
+            machine.usual()
             return machine.slowed - before
 
         return usual
@@ -559,8 +726,9 @@ class Nemesis:
 
     def _clock(self, fault: Fault, chance: random.Random) -> Callable[[], int]:
         """Set the wall clock of a machine."""
-        machine = self._nodes[fault.target].machine
-        by_ms = chance.choice(_STEPS)
-        machine.wall_offset_ms += by_ms
-        self._record(Jump(target=fault.target, by=by_ms / 1000))
+        self._jump(self._nodes[fault.target].machine, fault.target, chance.choice(_STEPS))
         return lambda: 1
+
+    def _jump(self, machine: Machine, target: str, by_ms: int) -> None:
+        machine.wall_offset_ms += by_ms
+        self._record(Jump(target=target, by=by_ms / 1000))

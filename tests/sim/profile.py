@@ -27,7 +27,7 @@ KINDS: Final = (
     "clock",
 )
 """The kinds of faults, see L{tests.sim.nemesis}."""
-PAIRED: Final = ("power-pair", "lost-machine")
+PAIRED: Final = ("power-pair", "lost-machine", "storm")
 """Those of a whole pair."""
 LINKS: Final = ("breaking", "trickle")
 """Those of a machine's connections that last."""
@@ -37,6 +37,9 @@ FAR: Final = 2**31 - 4096
 _NO_FAULTS: Final = 0.08  # of the seeds
 _ENABLED: Final = 0.45  # of the kinds, in the others
 _FAR_LOGS: Final = 0.15  # of the seeds
+_FEW_KINDS: Final = 0.3  # of the seeds: few kinds of faults, which happen more often
+_FEW: Final = 3  # kinds, in these
+_CALLS: Final = (0.002, 0.002, 0.01, 0.05)  # seconds
 
 
 @dataclass(frozen=True)
@@ -52,6 +55,8 @@ class Profile:
     @ivar latency: seconds that bytes travel, on average.
     @ivar split: probability that a delivery is cut into pieces.
     @ivar short: probability that a write takes only a part of the bytes.
+    @ivar call: seconds that a call of a thread, such as a flush, takes at most while the disk is not slow.
+    @ivar names_apart: a directory that was not synced may lose its last changes whatever other ones keep.
     @ivar drift: share by which a process's clock runs fast or slow, at most.
     @ivar rare_paths: the product takes rare paths on purpose.
     @ivar log_begins: the physical offset at which the log of a master begins.
@@ -67,6 +72,8 @@ class Profile:
     latency: float
     split: float
     short: float
+    call: float
+    names_apart: bool
     drift: float
     rare_paths: bool
     log_begins: int
@@ -78,7 +85,7 @@ class Profile:
         """Draw the profile of a seed."""
         chance = streams.of("profile")
         far = streams.of("profile log begins").random() < _FAR_LOGS
-        further = tuple(one for one in (*PAIRED, *LINKS) if streams.of(f"profile {one}").random() < _ENABLED)
+        further = tuple(one for one in (*LINKS, *PAIRED) if streams.of(f"profile {one}").random() < _ENABLED)
         drawn = cls(
             sync_flush=chance.random() < 0.4,
             sync_master=chance.random() < 0.6,
@@ -88,17 +95,19 @@ class Profile:
             latency=chance.choice((0.0003, 0.0003, 0.002, 0.02)),
             split=chance.choice((0.0, 0.05, 0.3)),
             short=chance.choice((0.0, 0.05, 0.3)),
+            call=streams.of("profile call").choice(_CALLS),
+            names_apart=streams.of("profile names").random() < 0.5,
             drift=chance.choice((0.0, 0.00001, 0.001)),
             rare_paths=chance.random() < 0.7,
             log_begins=0,
             kinds=() if chance.random() < _NO_FAULTS else tuple(one for one in KINDS if chance.random() < _ENABLED),
-            interval=chance.choice((10.0, 20.0, 40.0)),
+            interval=chance.choice((8.0, 15.0, 30.0)),
         )
-        return replace(
-            drawn,
-            log_begins=FAR - FAR % drawn.log_file_size if far else 0,
-            kinds=(*drawn.kinds, *further) if drawn.kinds else (),
-        )
+        kinds, interval = (*drawn.kinds, *further) if drawn.kinds else (), drawn.interval
+        few = streams.of("profile few")
+        if few.random() < _FEW_KINDS and len(kinds) > _FEW:
+            kinds, interval = kinds[-1:] + tuple(few.sample(kinds[:-1], _FEW - 1)), 10.0
+        return replace(drawn, log_begins=FAR - FAR % drawn.log_file_size if far else 0, kinds=kinds, interval=interval)
 
     def __str__(self) -> str:
         """Return the profile in one line."""
@@ -111,6 +120,8 @@ class Profile:
             f"latency {self.latency * 1000:g} ms",
             f"split {self.split:g}",
             f"short {self.short:g}",
+            f"calls of threads {self.call * 1000:g} ms",
+            "directories apart" if self.names_apart else "directories in a journal",
             f"drift {self.drift:g}",
             "rare paths" if self.rare_paths else "no rare paths",
         ]

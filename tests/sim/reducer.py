@@ -55,7 +55,9 @@ def numbers(text: str) -> frozenset[int]:
     """
     found: set[int] = set()
     for part in filter(None, text.split(",")):
-        begin, _, end = part.partition("-")
+        begin, dash, end = part.partition("-")
+        if not begin.isdigit() or (dash and not end.isdigit()):
+            raise ValueError(f"{part} is no number, and no range of numbers")
         if int(end or begin) < int(begin):
             raise ValueError(f"the range {part} ends before it begins")
         found.update(range(int(begin), int(end or begin) + 1))

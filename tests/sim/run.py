@@ -113,7 +113,7 @@ class Simulation:
         self.recorder = Recorder(cast("IO[bytes]", TracedLines(self.kernel)), lambda: self.kernel.now)
         self.workload = Workload(self.cluster, self.streams, self.recorder)
         faults = plan(self.profile, self.streams, [node.name for node in self.cluster.nodes], minutes * 60)
-        self.nemesis = Nemesis(self.cluster, faults, self.recorder)
+        self.nemesis = Nemesis(self.cluster, faults, self.recorder, self.workload.storm)
 
     def run(self) -> Outcome:
         """Run it: first under faults, then without, until all is well again."""

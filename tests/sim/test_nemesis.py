@@ -12,7 +12,7 @@ from typing import Any
 from twisted.trial.unittest import SynchronousTestCase
 
 from smartgo.ha.interfaces import SlaveState
-from tests.chaos.history import Crash
+from tests.chaos.history import Crash, Invoke
 from tests.fakes import FakeClock
 from tests.sim.disk import Disk
 from tests.sim.nemesis import WINDOW, Fault, plan
@@ -20,6 +20,8 @@ from tests.sim.profile import FAR, KINDS, LINKS, PAIRED, Profile
 from tests.sim.reducer import reduce
 from tests.sim.run import Simulation
 from tests.sim.seeds import Streams
+
+cut_off = Disk.cut_off
 
 NODES = ["registry-0", "broker-a-0", "broker-a-1"]
 
@@ -97,6 +99,37 @@ class KindTests(SynchronousTestCase):
         self.assertEqual(outcome.violations, ())
         self.assertEqual(set(outcome.happened), {*KINDS, *LINKS})
 
+    def test_storms(self) -> None:
+        """In storms processes are killed and machines lose their power while there is much to send."""
+        simulation = self.quiet(
+            [Fault(number, 8.0 + 5 * number, "storm", f"broker-a-{number % 2}", 3.0) for number in range(4)]
+        )
+        begun = [0.0]
+        storm = simulation.workload.storm
+
+        def count(sends: int, seconds: float) -> None:
+            begun.append(simulation.recorder.counts[Invoke])
+            storm(sends, seconds)
+
+        simulation.nemesis._let_storm = count
+        outcome = simulation.run()
+        self.assertEqual((outcome.violations, outcome.happened), ((), {"storm": 4}))
+        self.assertGreater(begun[-1] - begun[1], 3 * 4 * 4)
+
+    def test_slaves_log(self) -> None:
+        """The operator puts a slave's log in the place of what a SYNC_MASTER has lost with its power."""
+        simulation = self.quiet([Fault(0, 12.0, "power", "broker-a-0", 1.0)], sync_flush=False, sync_master=True)
+        master, slave = simulation.cluster.master("a"), simulation.cluster.slave("a")
+        self.patch(Disk, "cut_off", lambda disk, clock, chance: cut_off(disk, clock, random.Random(2)))
+        simulation.kernel.later(11.9, simulation.workload.storm, 8, 0.05)
+        simulation.kernel.later(11.5, setattr, master.machine, "slowness", 500.0)
+        outcome = simulation.run()
+        self.assertEqual(outcome.violations, ())
+        crashes = [event for event in simulation.recorder.events if isinstance(event, Crash)]
+        self.assertIn("the operator takes the slave's log", [crash.cause for crash in crashes])
+        self.assertTrue(all(crash.replicates for crash in crashes if crash.window))
+        self.assertFalse(slave.emptied)
+
     def quiet(self, faults: list[Fault], **changes: object) -> Simulation:
         """Return a simulation of half a minute with these faults, and with none of clients."""
         profile = dataclasses.replace(Profile.draw(Streams(3)), kinds=(), **changes)  # type: ignore[arg-type]
@@ -121,8 +154,9 @@ class KindTests(SynchronousTestCase):
             self.patch(simulation.streams, "of", functools.partial(_chosen, simulation.streams.of, kinds))
             simulation.run()
             windows = [event.window for event in simulation.recorder.events if isinstance(event, Crash)]
-            self.assertEqual(windows[-1] > WINDOW, more, (kinds, windows))
-            self.assertLessEqual(windows[-1], WINDOW + 10.0)
+            usual = WINDOW + 2 * simulation.profile.call
+            self.assertEqual(windows[-1] > usual, more, (kinds, windows))
+            self.assertLessEqual(windows[-1], usual + 10.0)
 
     def test_diverged_later(self) -> None:
         """What a master lost excuses no slave that has followed it since and diverges later."""
@@ -165,6 +199,55 @@ class ReducerTests(SynchronousTestCase):
         needed = {3, 17, 18}
         left_out = reduce(40, lambda without: not needed & without)
         self.assertEqual(set(range(40)) - left_out, needed)
+
+
+class NamesApartTests(SynchronousTestCase):
+    """A disk whose directories keep their names by themselves."""
+
+    def setUp(self) -> None:
+        """Two directories with a durable file each, and one more in each of them that is not."""
+        self.disk = Disk(FakeClock(), random.Random(1))
+        self.disk.names_apart = True
+        self.disk.make_directories("/a/b")
+        self.disk.create("/a/old", b"1")
+        self.disk.create("/a/b/old", b"2")
+        self.disk.append("/a/new", b"3")
+        self.disk.append("/a/b/new", b"4")
+
+    def left(self) -> set[frozenset[str]]:
+        """Return the sets of files that power cuts leave."""
+        return {frozenset(self.disk.cut_off(FakeClock(), random.Random(seed)).files) for seed in range(100)}
+
+    def test_apart(self) -> None:
+        """To sync one directory keeps the names of no other; a replaced file in it counts as that."""
+        old = {"/a/old", "/a/b/old"}
+        self.assertEqual(
+            self.left(), {frozenset(old | more) for more in (set(), {"/a/new"}, {"/a/b/new"}, {"/a/new", "/a/b/new"})}
+        )
+        self.disk.sync_directory("/a/b")
+        self.assertEqual(self.left(), {frozenset({*old, "/a/b/new", *more}) for more in (set(), {"/a/new"})})
+        self.disk.replace("/a/old", b"5", backup=False)
+        self.assertEqual(self.left(), {frozenset({*old, "/a/b/new", "/a/new"})})
+
+    def test_renamed(self) -> None:
+        """What is renamed into another directory is in one of them, or in both."""
+        self.disk.sync_directory("/a")
+        self.disk.sync_directory("/a/b")
+        self.disk.rename("/a/new", "/a/b/newer")
+        rest = {"/a/old", "/a/b/old", "/a/b/new"}
+        both = {"/a/new", "/a/b/newer"}
+        self.assertEqual(self.left(), {frozenset(rest | more) for more in ({"/a/new"}, {"/a/b/newer"}, both)})
+        self.disk.rename("/a/b", "/a/c")
+        for files in self.left():
+            self.assertTrue(files >= {"/a/c/old", "/a/c/new"} or files >= {"/a/b/old", "/a/b/new"}, files)
+
+    def test_copied(self) -> None:
+        """A killed process leaves what a power cut may take later."""
+        before = self.left()
+        self.disk = self.disk.killed(FakeClock(), random.Random(1))
+        self.assertEqual(self.left(), before)
+        self.disk = self.disk.cut_off(FakeClock(), random.Random(3))
+        self.assertEqual(len(self.left()), 1)
 
 
 class DroppedTests(SynchronousTestCase):

@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 import gc
+import io
 import os
 import signal
 import subprocess
 import sys
 
+from twisted.logger import globalLogBeginner
 from twisted.trial.unittest import SynchronousTestCase
 
 from tests.sim import __main__ as command
+from tests.sim.profile import KINDS, LINKS, PAIRED
+from tests.sim.rarepaths import names
 from tests.sim.run import run
 
 ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
@@ -55,6 +59,37 @@ class RunTests(SynchronousTestCase):
         self.patch(command, "run", note)
         next(command.run_many(frozenset({1}), 1, 1))
         self.assertGreater(alarms[1], 0)
+
+    def test_never(self) -> None:
+        """What should have happened in so many simulations and did not is named, and fails the run."""
+        faults = dict.fromkeys((*KINDS, *LINKS, *PAIRED), 1)
+        hits = dict.fromkeys(names(), 1)
+        self.assertEqual(command.never(200, faults, hits), [])
+        del faults["storm"], hits["flush.again"]
+        self.assertEqual(command.never(99, faults, hits), [])
+        self.assertEqual(command.never(100, faults, hits), ["the fault storm never happened"])
+        self.assertEqual(command.never(200, faults, hits)[1:], ["the rare path flush.again was never taken"])
+        said: list[str] = []
+        self.patch(command, "_say", said.append)
+        self.patch(command, "_ALL_FAULTS", 1)
+        self.patch(globalLogBeginner, "beginLoggingTo", lambda *args, **kwargs: None)
+        self.patch(sys, "argv", ["tests.sim", "--seeds", "3", "--minutes", "0.1"])
+        self.assertEqual(command.main(), 1)
+        self.assertIn("the fault storm never happened", said)
+
+    def test_usage(self) -> None:
+        """What names no seeds is refused, with a sentence."""
+        told = io.StringIO()
+        self.patch(sys, "stderr", told)
+        for text, why in (
+            ("5-2", "the range 5-2 ends before it begins"),
+            ("abc", "abc is no number"),
+            ("1-", "1- is"),
+            ("", "one seed at least"),
+        ):
+            self.patch(sys, "argv", ["tests.sim", "--seeds", text])
+            self.assertEqual(self.assertRaises(SystemExit, command.main).code, 2, text)
+            self.assertIn(why, told.getvalue())
 
     def test_hash_seeds(self) -> None:
         """Processes with different hash seeds run the same simulation, down to the last byte on a wire."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import random
 from collections.abc import Callable
-from typing import Any, Final, Protocol, TypeVar
+from typing import Any, Protocol, TypeVar
 
 from twisted.internet.defer import Deferred, DeferredList
 from twisted.python.failure import Failure
@@ -15,12 +15,12 @@ from tests.sim.kernel import Kernel, Life
 
 T = TypeVar("T")
 
-_USUAL: Final = 0.002  # seconds that a call takes at most, where the disk is not slow
-
 
 class Pace(Protocol):
     """What makes the threads of a process slow: its machine."""
 
+    call: float
+    """Seconds that a call takes at most, where they are not slow."""
     slowness: float
     """By how much calls take longer than usual; 1 for not at all."""
     slowed: int
@@ -50,7 +50,7 @@ class SimThreads:
         result: Deferred[T] = Deferred()
         self._running[result] = None
         begin = max(kernel.now, self._free.get(lane, 0.0))
-        duration = _USUAL * chance.random() * self._pace.slowness
+        duration = self._pace.call * chance.random() * self._pace.slowness
         self._pace.slowed += self._pace.slowness > 1
         self._free[lane] = begin + duration
         made = duration * chance.random()

@@ -34,6 +34,7 @@ from tests.sim.clients import (
     OrderlyClient,
     OrderSender,
     PlainSender,
+    SendingClient,
     TimedSender,
     ToolClient,
     VirtualClient,
@@ -50,7 +51,8 @@ RATE: Final = 0.25
 
 _PAUSE: Final = 0.5  # seconds before what was refused is tried again
 _DISTURBED: Final = 150.0  # seconds between two ends of a client's process, on average
-_PROMPT: Final = 2.0  # seconds in which a send must be acknowledged when there are no faults
+_PROMPT: Final = 1.0  # seconds in which a send must be acknowledged when there are no faults
+_SPREAD: Final = 0.02  # seconds in which the sends of a burst begin
 _SOON: Final = 5.0  # seconds in which a message must be delivered then
 _COPIED: Final = 15.0  # seconds in which slaves have copied their masters' tables: deleted topics are gone there, too
 _COMMITTED: Final = 15.0  # seconds in which a broker knows that what was consumed in time is consumed
@@ -109,6 +111,12 @@ class Workload:
     def broke(self, failure: Failure) -> None:
         """Remember a bug."""
         self.broken.append(failure)
+
+    def storm(self, sends: int, seconds: float) -> None:
+        """Let every producer send so often within some seconds, besides what it sends anyway."""
+        for virtual in self.clients.values():
+            if isinstance(virtual, SendingClient):
+                virtual.storm(sends, seconds)
 
     def due_at(self, delay: float) -> None:
         """Remember that a message will be due so many seconds from now."""
@@ -196,7 +204,7 @@ class Workload:
         for group in (READERS, WATCHERS, ORDERLY):
             await self._drained(admin, group, begun + _COMMITTED)
         for number in range(_BURSTS):
-            await self._burst(producer, queues, f"burst-{number}")
+            await self._burst(producer, queues, f"burst-{number}", timed=number > 0)
         await self._stop(list(self.clients.values()))
         await self._wait(_COPIED)
 
@@ -230,17 +238,22 @@ class Workload:
             self.recorder.add(Ok(who="operator", value=value, code=code, queue=place, offset=offset))
         return result.status.name if code else ""
 
-    async def _burst(self, producer: Producer, queues: list[MessageQueue], name: str) -> None:
-        """Send to every queue at the same moment, then nothing: all must be acknowledged and delivered soon."""
+    async def _burst(self, producer: Producer, queues: list[MessageQueue], name: str, timed: bool) -> None:
+        """
+        Send to every queue at almost the same moment, then nothing: all must be acknowledged and delivered soon.
+
+        @param timed: send delayed messages too.
+        """
         first = len(self.recorder.events)
         sends: list[tuple[str, MessageQueue, float]] = []
         for queue in queues:
             for number in range(_AT_ONCE):
                 sends.append((f"{name}-{queue_name(queue)}-{number}", queue, 0.0))
-            if queue.topic == TIMED:
+            if timed and queue.topic == TIMED:
                 sends += [(f"{name}-{queue_name(queue)}-{delay}", queue, delay) for delay in (LEVELS[0], 1.5)]
+        chance = self.streams.of(name)
         for value, queue, delay in sends:
-            self._do(self._send_soon(producer, queue, value, delay))
+            self._do(self._send_soon(producer, queue, value, delay, chance.uniform(0, _SPREAD)))
         await self._wait(max(delay for _, _, delay in sends) + _SOON)
         seen = {
             (event.group, event.value)
@@ -254,7 +267,8 @@ class Workload:
                         Stuck(text=f"in quiet, group {group} was not given {value} within {_SOON:g} s of its time")
                     )
 
-    async def _send_soon(self, producer: Producer, queue: MessageQueue, value: str, delay: float) -> None:
+    async def _send_soon(self, producer: Producer, queue: MessageQueue, value: str, delay: float, after: float) -> None:
+        await self._wait(after)
         begun = self.recorder.now
         why = await self._send(producer, queue, value, delay)
         took = self.recorder.now - begun
