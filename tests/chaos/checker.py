@@ -137,7 +137,7 @@ def _must_have(run: History, plan: Plan, ok: Ok) -> bool:
     """Return whether a replica must have an acknowledged message: it was read, and not from behind that place on."""
     queues = [ok.queue] if ok.queue else plan.queues
     bounds = [run.bounds.get((plan.replica, turn, queue)) for queue in queues for turn in TURNS]
-    return all(each is not None and (each.whole or (each.end and ok.offset >= each.begin)) for each in bounds)
+    return all(each is not None and (each.whole or ok.offset >= each.begin) for each in bounds)
 
 
 def _foreign(run: History) -> Iterator[Anomaly]:
@@ -325,16 +325,12 @@ def _aborted(run: History) -> Iterator[Anomaly]:
 
 
 def _replicas(run: History) -> Iterator[Anomaly]:
-    """
-    Look for queues that end elsewhere, or hold something else, at another replica; and for logs that differ.
-
-    A slave that began anew knows nothing of a queue in which nothing was stored since.
-    """
+    """Look for queues that end elsewhere, or hold something else, at another replica; and for logs that differ."""
     first: dict[str, str] = {}
     for plan in run.plans:
         for queue in plan.queues:
             bounds = run.bounds.get((plan.replica, TURNS[1], queue))
-            if bounds is None or not (bounds.whole or bounds.end):
+            if bounds is None:
                 continue
             model = first.setdefault(queue, plan.replica)
             if model == plan.replica:

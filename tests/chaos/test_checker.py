@@ -285,9 +285,6 @@ class KindTests(KindCase):
         same = read_finally(["a", "b"], "slave")
         self.assert_found(self.judge(whole, same, [logs]), Kind.REPLICA_DIFFERS)
         self.assert_valid(self.judge(whole, same, [replace(logs, differs=-1)]))
-        empty = read_finally([], "slave", begin=0)
-        self.assert_found(self.judge(whole, empty), Kind.REPLICA_DIFFERS, Kind.LOST)
-        self.assert_valid(self.judge(whole, read_finally([], "slave", whole=False)))
         third: list[Event] = [Invoke(t=3, who="p0", value="c", digest=crc("c"))]
         differing = self.judge(whole, third, read_finally(["a", "c"], "slave"))
         self.assert_found(differing, Kind.REPLICA_DIFFERS, Kind.INCONSISTENT_OFFSET)

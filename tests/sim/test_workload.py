@@ -23,7 +23,7 @@ class WorkloadTests(SynchronousTestCase):
     def setUp(self) -> None:
         """Run it once for all tests."""
         if not self.events:
-            simulation = Simulation(5, minutes=2)
+            simulation = Simulation(17, minutes=2)
             outcome = simulation.run()
             self.assertEqual((outcome.verdict, outcome.violations), ("valid", ()))
             type(self).events = tuple(simulation.recorder.events)
