@@ -6,7 +6,7 @@ from typing import Any, Final
 
 import msgspec
 
-from smartgo.ops.membership.table import BrokerState, MemberStatus, ProcessState, Unreachable
+from smartgo.ops.membership.table import BrokerContent, BrokerState, MemberStatus, ProcessState, Unreachable
 from smartgo.ops.reading.replicas import FollowingRow, SlaveRow, following_of, slaves_of
 from smartgo.ops.reading.view import ClusterView, PartialView
 from smartgo.schema import refusalkind
@@ -75,10 +75,13 @@ class BrokerView(BrokerRow):
     One broker with its runtime information.
 
     @ivar members: its master and its slaves, those that are missing too.
+    @ivar content: the topics of applications that it has, their queues and messages, as they were counted last; null:
+        never.
     """
 
     runtime: dict[str, str] = {}
     members: list[BrokerRow] = []
+    content: Unreachable | None = None
 
 
 async def broker_rows(cluster: ClusterView, view: PartialView) -> list[BrokerRow]:
@@ -111,15 +114,19 @@ def _add_state(row: BrokerRow, status: MemberStatus) -> None:
     row.unreachable = status.unreachable
 
 
-def broker_view(rows: list[BrokerRow], runtime: dict[str, str] | str) -> BrokerView:
+def broker_view(rows: list[BrokerRow], runtime: dict[str, str] | str, content: BrokerContent | None) -> BrokerView:
     """
     Return a broker with its runtime information.
 
     @param rows: its processes by id, at least one; the first is the one that is shown.
     @param runtime: what that one told, or why it did not.
+    @param content: what the broker has.
     """
+    counted = None
+    if content is not None:
+        counted = Unreachable(content.count, content.queues, content.messages, content.counted_ms)
     fields = {name: getattr(rows[0], name) for name in rows[0].__struct_fields__}
-    return BrokerView(**fields, runtime=runtime if isinstance(runtime, dict) else {}, members=rows)
+    return BrokerView(**fields, runtime=runtime if isinstance(runtime, dict) else {}, members=rows, content=counted)
 
 
 def _broker_row(place: Any, told: dict[str, str] | str) -> BrokerRow:

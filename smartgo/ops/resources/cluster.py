@@ -203,7 +203,8 @@ class ClusterApi:
         if not rows:
             raise Problem(404, f"there is no broker {call.path.name}", "broker-not-found")
         told = (await self._view.runtimes.get()).get(rows[0].address, "")
-        return broker_view(rows, told if rows[0].up else "")
+        content = self._view.membership.table.content(call.path.name)
+        return broker_view(rows, told if rows[0].up else "", content)
 
     @route(
         "GET",

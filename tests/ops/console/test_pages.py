@@ -62,6 +62,16 @@ def shown_keys(page: Page) -> list[str]:
     return [key for key in table("en") if "." in key and key in text.split()]
 
 
+def shown_blanks(page: Page) -> list[str]:
+    """Return the lines that a page shows with a C{{blank}} of a text left in it; code and bodies may have braces."""
+    text = page.evaluate("""() => {
+        const copy = document.body.cloneNode(true);
+        copy.querySelectorAll("code, pre, textarea, script").forEach((one) => one.remove());
+        return copy.textContent;
+    }""")
+    return re.findall(r"[^{]{0,30}\{[a-zA-Z]\w*\}", text)
+
+
 class PagesTests(ConsoleCase):
     """Pages."""
 
@@ -99,6 +109,7 @@ class PagesTests(ConsoleCase):
                         "heading", name=names[f"nav.{place.partition('/')[0]}"], level=1, exact=True
                     ).wait_for()
                     self.assertEqual(shown_keys(page), [], place)
+                    self.assertEqual(shown_blanks(page), [], place)
                     self.assertEqual(page.locator(".failure").count(), 0, place)
                 ground = page.evaluate("getComputedStyle(document.body).backgroundColor")
                 self.assertEqual(ground, {"light": "rgb(244, 246, 248)", "dark": "rgb(13, 19, 22)"}[scheme])
@@ -120,6 +131,7 @@ class PagesTests(ConsoleCase):
                 page.locator("[role=tab][aria-selected=true]").wait_for()
                 page.locator(".card").first.wait_for()
                 self.assertEqual((page.locator(".failure").count(), shown_keys(page)), (0, []), f"{place}/{tab}")
+                self.assertEqual(shown_blanks(page), [], f"{place}/{tab}")
         self.go(page, "topics/Orders/queues")
         page.get_by_text("ago").first.wait_for()  # since when it keeps messages
         self.go(page, "nowhere")

@@ -66,6 +66,7 @@ class GoneTests(MemoryCase):
         self.assertGreater(row["lastSeenMs"], row["firstSeenMs"])
         page = self.get("/brokers/broker-a")
         self.assertEqual((page["state"], page["runtime"], len(page["members"])), ("missing", {}, 1))
+        self.assertEqual(page["content"], page["unreachable"])
         totals = self.get("/cluster")
         self.assertEqual((totals["brokers"], totals["brokersDown"], totals["brokersMissing"]), (1, 1, 1))
         self.assertEqual(totals["unreachable"]["messages"], 10)

@@ -28,6 +28,9 @@ export function closeDialog() {
   shown.value?.settle(undefined);
 }
 
+// A dialog belongs to the place where it was opened: it is dismissed when somebody goes elsewhere.
+addEventListener("hashchange", closeDialog);
+
 export function toast(text, tone = "good") {
   serial += 1;
   const mine = { id: serial, text, tone };

@@ -146,7 +146,7 @@ export function Skeleton({ lines = 4 }) {
 // The brokers that are missing in an answer.
 export function Missing({ from }) {
   return (from?.missing ?? []).map(
-    (one) => html`<p key=${one.broker} class="hint hint-warn card-note" role="status" data-test="missing">${t("missing.one", one)}</p>`,
+    (one) => html`<p key=${one.broker} class="hint hint-bad card-note" role="status" data-test="missing">${t("missing.one", one)}</p>`,
   );
 }
 

@@ -69,11 +69,14 @@ function ClusterName() {
     return html`<a class="bar-cluster" href="#/cluster"><span class="dot dot-bad"></span><b>${t("bar.unreachable")}</b></a>`;
   }
   if (!data) return html`<span class="bar-cluster faint">…</span>`;
-  const down = data.items.filter((one) => !one.up).length;
+  const missing = data.items.filter((one) => one.state === "missing").length;
+  const down = data.items.filter((one) => !one.up).length - missing;
   const clusters = [...new Set(data.items.map((one) => one.cluster))];
   const orphans = data.next ? 0 : masterless(data.items).length;
-  const tone = data.total === 0 ? "bad" : down || orphans ? "warn" : "good";
-  const words = down
+  const tone = data.total === 0 || missing ? "bad" : down || orphans ? "warn" : "good";
+  const words = missing
+    ? t("bar.missing", { n: missing, total: data.total })
+    : down
     ? t("bar.down", { n: down, total: data.total })
     : orphans
       ? t("bar.masterless", { n: orphans })

@@ -1,7 +1,7 @@
 // Problems that need attention, derived from the data of the overview; the server's alert rules have the thresholds.
 import { html } from "../app/html.js";
-import { masterless } from "../app/brokers.js";
-import { duration, durationMs, number, percent } from "../app/format.js";
+import { lossText, masterless, processName } from "../app/brokers.js";
+import { ago, duration, durationMs, number, percent } from "../app/format.js";
 import { t, tn } from "../app/i18n.js";
 import { Icon } from "../app/icons.js";
 import { Card } from "../app/parts.js";
@@ -17,11 +17,18 @@ function toneOf(rules, name, value) {
 }
 
 // Findings, the worst first: { tone, text, place }.
-function findings(brokers, groups, rules) {
+function findings(brokers, registries, groups, rules) {
   const found = [];
+  for (const one of registries) {
+    if (!one.up) found.push({ tone: "bad", place: ["cluster"], text: t("attention.registry", { address: one.address }) });
+  }
   for (const one of brokers) {
     const place = ["cluster", one.name];
-    if (!one.up) found.push({ tone: "bad", place, text: t("attention.down", { name: one.name, address: one.address }) });
+    if (one.state === "missing") {
+      const text = t("attention.missing", { name: processName(one), ago: ago(one.lastSeenMs) });
+      const loss = lossText(one.unreachable);
+      found.push({ tone: "bad", place, text: loss ? `${text} ${loss}` : text });
+    } else if (!one.up) found.push({ tone: "bad", place, text: t("attention.down", { name: one.name, address: one.address }) });
     else {
       const tone = toneOf(rules, "disk-full", one.diskRatio);
       if (tone) found.push({ tone, place, text: t("attention.disk", { name: one.name, ratio: percent(one.diskRatio) }) });
@@ -51,8 +58,8 @@ function findings(brokers, groups, rules) {
   return found.sort((one, other) => (other.tone === "bad") - (one.tone === "bad"));
 }
 
-export function Attention({ brokers, groups, rules }) {
-  const found = findings(brokers, groups, rules);
+export function Attention({ brokers, registries, groups, rules }) {
+  const found = findings(brokers, registries, groups, rules);
   if (!found.length) return null;
   return html`<${Card} title=${t("attention.title")} flush>
     <ul class="attention" role="status">

@@ -1,12 +1,13 @@
 // The cluster: registries, brokers with their slaves; and the details of one broker.
 import { html } from "../app/html.js";
-import { get, may, path, post, put } from "../app/api.js";
-import { attempt, confirm } from "../app/dialog.js";
+import { del, get, may, path, post, put } from "../app/api.js";
+import { lossText, ProcessBadge, processName } from "../app/brokers.js";
+import { attempt, confirm, toast } from "../app/dialog.js";
 import { bytes, duration, number, percent, rate, short } from "../app/format.js";
 import { t, tn } from "../app/i18n.js";
 import { Badge, Button, Card, Empty, Health, Loaded, Meter, Page, Stat, Tabs, Time } from "../app/parts.js";
 import { useResource } from "../app/resource.js";
-import { href } from "../app/router.js";
+import { go, href } from "../app/router.js";
 import { RemoteTable, Table } from "../app/table.js";
 import { BrokerOverview } from "./broker.js";
 
@@ -23,7 +24,7 @@ function Everything() {
         ${(rows) => html`<div class="nodes">
           ${rows.map(
             (one) => html`<div class=${`node ${one.up ? "" : "node-down"}`} key=${one.address}>
-              <${Health} well=${one.up}><code>${one.address}</code><//>
+              <${Health} well=${one.up}><code>${one.address}</code> ${!one.up && html`<${Badge} tone="bad">${t("broker.process.missing")}<//>`}<//>
               <p class="sub">
                 ${one.up ? t("cluster.registry.up", { n: number(one.brokers), ms: number(one.milliseconds) }) : one.error}
               </p>
@@ -59,7 +60,7 @@ function clusters(rows) {
 function Node({ one }) {
   return html`<a class=${`node node-broker ${one.up ? "" : "node-down"}`} href=${href(["cluster", one.name])}>
     <div class="node-head">
-      <${Health} well=${one.up}><b>${one.name}</b><//>
+      <${Health} well=${one.up}><b>${one.name}</b> <${ProcessBadge} one=${one} /><//>
       <${Badge} tone=${one.id === 0 ? "info" : "plain"}>${one.id === 0 ? t("role.master") : t("role.slave", { id: one.id })}<//>
     </div>
     <code class="sub">${one.address}</code>
@@ -75,7 +76,9 @@ function Node({ one }) {
           ${one.following && html`<div><dt>${t(`follow.${one.following.state}`)}</dt><dd>${FOLLOWS.has(one.following.state) ? behind(one.following.behind) : "–"}</dd></div>`}
         </dl>
         ${one.following?.reason && html`<p class="sub tone-bad">${one.following.reason}</p>`}`
-      : html`<p class="sub tone-bad">${one.error}</p>`}
+      : one.state === "missing"
+        ? html`<p class="sub tone-bad">${t("broker.missing.since")} <${Time} ms=${one.lastSeenMs} relative />. ${lossText(one.unreachable)}</p>`
+        : html`<p class="sub tone-bad">${one.error}</p>`}
   </a>`;
 }
 
@@ -93,17 +96,49 @@ function Broker({ name, tab, query }) {
   return html`<${Page} title=${name} crumbs=${[[t("nav.cluster"), "#/cluster"]]}>
     <${Loaded} from=${broker}>
       ${(one) => html`<div class="stats">
-          <${Stat} label=${t("cluster.state")} value=${t(one.up ? "cluster.up" : "cluster.down")} tone=${one.up ? "good" : "bad"} note=${one.address} />
+          <${Stat} label=${t("cluster.state")} value=${t(stateKey(one))} tone=${one.brokerState === "up" ? "good" : "bad"} note=${one.address} />
           <${Stat} label=${t("figure.putTps")} value=${rate(one.putTps)} note=${t("figure.perSecond")} />
           <${Stat} label=${t("figure.getTps")} value=${rate(one.getTps)} note=${t("figure.perSecond")} />
           <${Stat} label=${t("figure.putToday")} value=${short(one.putToday)} note=${t("figure.getToday", { n: short(one.getToday) })} />
           <${Stat} label=${t("figure.log")} value=${bytes(one.logBytes)} note=${html`${t("cluster.oldest")} <${Time} ms=${one.earliestMs} relative />`} />
           <${Stat} label=${t("figure.disk")} value=${percent(one.diskRatio)} note=${html`<${Meter} ratio=${one.diskRatio ?? 0} label=${t("figure.disk")} />`} />
         </div>
-        ${one.error && html`<p class="hint hint-warn">${one.error}</p>`}
+        ${one.error && one.state !== "missing" && html`<p class="hint hint-bad">${one.error}</p>`}
+        ${one.unreachable && html`<p class="hint hint-bad" role="alert">${lossText(one.unreachable) ?? t("broker.lost.unknown")}</p>`}
+        ${(one.members.length > 1 || one.brokerState !== "up") && html`<${Members} broker=${one} done=${broker.reload} />`}
         <${Tabs} tabs=${tabs} chosen=${tab} label=${name} />
         ${tab === "config" ? html`<${BrokerConfig} name=${name} />` : tab === "care" ? html`<${Care} name=${name} />` : tab === "figures" ? html`<${Runtime} runtime=${one.runtime} />` : html`<${BrokerOverview} broker=${one} query=${query} />`}`}
     <//>
+  <//>`;
+}
+
+// The key of the state of a broker: a registered master that is silent is down, and not missing.
+function stateKey(broker) {
+  const silent = broker.brokerState === "missing" && broker.members.some((one) => one.state !== "missing");
+  return silent ? "cluster.down" : `broker.state.${broker.brokerState}`;
+}
+
+// The master and the slaves of a broker; those that are missing can be taken out of service.
+function Members({ broker, done }) {
+  async function forget(one) {
+    let found;
+    if (!(await attempt(async () => (found = await del(path`/brokers/${one.name}`, { id: one.id, dryRun: true }))))) return;
+    const lines = [t("broker.forget.text", { name: processName(one), address: one.address })];
+    if (found.unreachable) lines.push(lossText(found.unreachable) ?? t("broker.lost.unknown"), t("broker.forget.view"));
+    const sure = await confirm({ title: t("broker.forget"), text: lines.join(" "), action: t("broker.forget"), typed: one.name });
+    if (!sure || !(await attempt(() => del(path`/brokers/${one.name}`, { id: one.id })))) return;
+    toast(t("broker.forgotten", { name: processName(one) }));
+    if (broker.members.length === 1) go(["cluster"]);
+    else done();
+  }
+  const columns = [
+    { id: "name", title: t("column.role"), cell: (one) => html`<${Health} well=${one.up}>${one.id === 0 ? t("role.master") : t("role.slave", { id: one.id })} <${ProcessBadge} one=${one} /><//>` },
+    { id: "address", title: t("column.address"), cell: (one) => html`<code>${one.address}</code>` },
+    { id: "seen", title: t("broker.seen"), cell: (one) => html`<${Time} ms=${one.lastSeenMs} relative />` },
+    { id: "forget", title: "", tight: true, cell: (one) => may("admin") && one.state === "missing" && html`<${Button} small kind="danger-plain" onClick=${() => forget(one)}>${t("broker.forget")}<//>` },
+  ];
+  return html`<${Card} title=${t("broker.members")} flush>
+    <${Table} columns=${columns} rows=${broker.members} label=${t("broker.members")} rowKey=${(one) => one.id} />
   <//>`;
 }
 

@@ -244,7 +244,7 @@ function Consume({ message, group, close }) {
     <p class="dialog-text">${t("delivery.consume.text", { group })}</p>
     ${!clients.data.items.length && html`<p class="hint hint-warn">${t("group.nomembers")}</p>`}
     ${clients.data.items.map((one) => html`<div class="line" key=${one.clientId}><code>${one.clientId}</code><${Button} small busy=${busy === one.clientId} disabled=${busy} onClick=${() => begin(one.clientId)}>${t("delivery.consume")}<//></div>`)}
-    ${result && html`<p class=${`hint ${result.well ? "" : "hint-warn"}`} role="status">${t("delivery.consumed", { result: result.result, ms: number(result.spentMs) })} ${result.remark ?? ""}</p>`}
+    ${result && html`<p class=${`hint ${result.well ? "" : "hint-warn"}`} role="status">${t("delivery.answered", { result: result.result, ms: number(result.spentMs) })} ${result.remark ?? ""}</p>`}
     <div class="dialog-foot"><button type="button" class="button button-plain" onClick=${() => close()}>${t("action.close")}</button></div>
   </div>`;
 }

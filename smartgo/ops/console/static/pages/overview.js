@@ -1,7 +1,7 @@
 // The overview of the cluster: totals, live rates with history, brokers, and the groups with the highest lag.
 import { batch, html, useEffect, useState } from "../app/html.js";
 import { get, listen } from "../app/api.js";
-import { masterless } from "../app/brokers.js";
+import { lossText, masterless, ProcessBadge } from "../app/brokers.js";
 import { bytes, durationMs, number, percent, rate, short } from "../app/format.js";
 import { t } from "../app/i18n.js";
 import { Badge, Card, Empty, Health, Loaded, Meter, Page, Stat } from "../app/parts.js";
@@ -43,6 +43,8 @@ export default function Overview({ query }) {
   const points = useSeries("cluster", spanOf(query), fresh);
   const groups = useProgress({ sort: "name", system: false }, 0, Math.min(totals.data?.applicationGroups ?? 0, LOOKED_AT), 30000);
   const rules = useResource((abort) => get("/alerts/rules", null, abort), [], 30000);
+  const brokers = useResource((abort) => get("/brokers", { limit: 200 }, abort), [], 5000);
+  const registries = useResource((abort) => get("/registries", null, abort), [], 10000);
   return html`<${Page}
     title=${t("nav.overview")}
     actions=${html`<${Badge} tone=${live ? "good" : "warn"}>${live ? t("live.on") : t("live.off")}<//>
@@ -51,7 +53,7 @@ export default function Overview({ query }) {
     <${Loaded} from=${totals} lines=${2}>
       ${(data) => html`<${Totals} data=${data} now=${now} />`}
     <//>
-    <${Attention} brokers=${now?.brokers ?? []} groups=${[...groups.values()]} rules=${rules.data ?? []} />
+    <${Attention} brokers=${brokers.data?.items ?? []} registries=${registries.data ?? []} groups=${[...groups.values()]} rules=${rules.data ?? []} />
     <div class="cards">
       <${SeriesCard} title=${t("overview.rates")} points=${points} format=${rate} lines=${[["putTps", t("figure.put"), "chart-1"], ["getTps", t("figure.get"), "chart-2"]]} />
       <${SeriesCard} title=${t("overview.bytes")} points=${points} binary format=${bytes} lines=${[["putBytes", t("figure.putBytes"), "chart-3"]]} />
@@ -66,7 +68,13 @@ export default function Overview({ query }) {
 
 function Totals({ data, now }) {
   const orphans = masterless(now?.brokers ?? []).length;
-  const wrong = [data.brokersDown && t("overview.down", { n: data.brokersDown }), orphans && t("bar.masterless", { n: orphans })];
+  const silent = data.brokersDown - data.brokersMissing;
+  const wrong = [
+    data.brokersMissing && t("overview.missing", { n: data.brokersMissing }),
+    silent && t("overview.down", { n: silent }),
+    orphans && t("bar.masterless", { n: orphans }),
+    lossText(data.unreachable),
+  ];
   return html`<div class="stats">
     <${Stat}
       label=${t("figure.brokers")}
@@ -87,14 +95,14 @@ function Totals({ data, now }) {
 function Brokers({ now }) {
   const rows = now?.brokers ?? [];
   const columns = [
-    { id: "name", title: t("column.broker"), cell: (one) => html`<${Health} well=${one.up}><a class="name" href=${href(["cluster", one.name])}>${one.name}</a><//>` },
+    { id: "name", title: t("column.broker"), cell: (one) => html`<${Health} well=${one.up}><a class="name" href=${href(["cluster", one.name])}>${one.name}</a> <${ProcessBadge} one=${one} /><//>` },
     { id: "id", title: t("column.role"), cell: (one) => html`<${Badge}>${one.id === 0 ? t("role.master") : t("role.slave", { id: one.id })}<//>` },
     { id: "address", title: t("column.address"), hide: true, cell: (one) => html`<code>${one.address}</code>` },
-    { id: "put", title: t("figure.put"), num: true, cell: (one) => rate(one.putTps) },
-    { id: "get", title: t("figure.get"), num: true, cell: (one) => rate(one.getTps) },
-    { id: "bytes", title: t("figure.putBytes"), num: true, hide: true, cell: (one) => bytes(one.putBytes) },
-    { id: "log", title: t("figure.log"), num: true, hide: true, cell: (one) => bytes(one.logBytes) },
-    { id: "disk", title: t("figure.disk"), num: true, cell: (one) => html`<${Meter} ratio=${one.diskRatio} label=${t("figure.disk")} /> ${percent(one.diskRatio)}` },
+    { id: "put", title: t("figure.put"), num: true, cell: (one) => one.up ? rate(one.putTps) : "–" },
+    { id: "get", title: t("figure.get"), num: true, cell: (one) => one.up ? rate(one.getTps) : "–" },
+    { id: "bytes", title: t("figure.putBytes"), num: true, hide: true, cell: (one) => one.up ? bytes(one.putBytes) : "–" },
+    { id: "log", title: t("figure.log"), num: true, hide: true, cell: (one) => one.up ? bytes(one.logBytes) : "–" },
+    { id: "disk", title: t("figure.disk"), num: true, cell: (one) => (one.up ? html`<${Meter} ratio=${one.diskRatio} label=${t("figure.disk")} /> ${percent(one.diskRatio)}` : "–") },
   ];
   return html`<${Card} title=${t("figure.brokers")} flush>
     ${rows.length ? html`<${Table} columns=${columns} rows=${rows} label=${t("figure.brokers")} rowKey=${(one) => one.address} rowPlace=${(one) => [["cluster", one.name]]} />` : html`<${Empty} icon="cluster" title=${t("chart.waiting")} />`}

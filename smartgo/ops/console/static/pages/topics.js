@@ -3,7 +3,7 @@ import { html } from "../app/html.js";
 import { del, get, may, path } from "../app/api.js";
 import { attempt, confirm, openDialog } from "../app/dialog.js";
 import { ago, duration, durationMs, number, rate, short } from "../app/format.js";
-import { t } from "../app/i18n.js";
+import { t, tn } from "../app/i18n.js";
 import { Badge, Button, Card, Check, Code, Empty, Facts, LinkButton, Loaded, Page, Stat, Tabs, Time } from "../app/parts.js";
 import { useResource } from "../app/resource.js";
 import { go, href, setQuery } from "../app/router.js";
@@ -25,6 +25,18 @@ function Kind({ kind }) {
   return html`<${Badge} tone=${TONES[kind]}>${t(`kind.${kind}`)}<//>`;
 }
 
+function lostIn(topic) {
+  const sum = (member) => topic.unreachable.reduce((total, one) => total + one[member], 0);
+  return { messages: sum("messages"), queues: sum("queues") };
+}
+
+// What of a topic cannot be reached, where that is anything.
+function lostBadge(topic) {
+  if (!topic.unreachable.length) return null;
+  const lost = lostIn(topic);
+  return html`<${Badge} tone="bad">${tn("topic.lost", lost.messages, { queues: number(lost.queues) })}<//>`;
+}
+
 function create() {
   openDialog(t("topic.new"), (close) => html`<${TopicForm} close=${(name) => (close(name), name && go(["topics", name]))} />`);
 }
@@ -37,7 +49,7 @@ function List({ query }) {
     setQuery({ kind: (now.length ? now : ["normal"]).join(","), from: "" });
   }
   const columns = [
-    { id: "name", title: t("column.topic"), sort: "name", cell: (one) => html`<a class="name" href=${href(["topics", one.name])}>${one.name}</a>` },
+    { id: "name", title: t("column.topic"), sort: "name", cell: (one) => html`<a class="name" href=${href(["topics", one.name])}>${one.name}</a> ${lostBadge(one)}` },
     { id: "kind", title: t("column.kind"), sort: "kind", hide: true, cell: (one) => html`<${Kind} kind=${one.kind} />` },
     { id: "queues", title: t("column.queues"), sort: "writeQueues", num: true, cell: (one) => (one.readQueues === one.writeQueues ? number(one.readQueues) : t("topic.queues.both", { read: one.readQueues, write: one.writeQueues })) },
     { id: "perm", title: t("column.perm"), hide: true, cell: (one) => html`<span class="badges">${one.perm === "read-write" ? html`<span class="soft nowrap">${t("perm.read-write")}</span>` : html`<${Badge} tone="warn">${t(`perm.${one.perm}`)}<//>`}${one.order && html`<${Badge} tone="info">${t("topic.order")}<//>`}</span>` },
@@ -102,6 +114,7 @@ function Topic({ name, tab, query }) {
           <${Stat} label=${t("column.queues")} value=${one.readQueues === one.writeQueues ? one.readQueues : `${one.readQueues} / ${one.writeQueues}`} note=${t(`perm.${one.perm}`)} />
           <${Stat} label=${t("column.brokers")} value=${one.brokers.length} note=${t(`kind.${one.kind}`)} />
         </div>
+        ${one.unreachable.map((lost) => html`<p key=${lost.broker} class="hint hint-bad" role="alert">${t("topic.lost.at", { broker: lost.broker })} ${tn("topic.lost", lost.messages, { queues: number(lost.queues) })}</p>`)}
         <${Tabs} tabs=${tabs} chosen=${tab} label=${name} />
         ${draw(tab, one, query)}`}
     <//>

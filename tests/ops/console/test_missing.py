@@ -1,0 +1,120 @@
+"""Brokers that are missing, as a person at the console sees them."""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING
+
+from smartgo.client.administration.brokers import BrokerPlace
+from smartgo.ops.membership.table import TopicContent
+from tests.ops.console.browser import ConsoleCase, in_browser
+from tests.ops.console.test_pages import shown_keys
+
+if TYPE_CHECKING:
+    from playwright.sync_api import Page
+
+LOST = "1,000 messages cannot be reached (topics: 1, queues: 4)."
+
+
+class MissingTests(ConsoleCase):
+    """A broker with 1,000 messages, and a slave of the one that is there, are gone."""
+
+    async def vanish(self) -> None:
+        """Let the API have seen both."""
+        await self.make_topic("Orders")
+        memory = self.ops.membership
+        here = await self.ops.view.brokers.get()
+        gone = [
+            BrokerPlace("DefaultCluster", "broker-x", 0, "192.0.2.1:10911"),
+            BrokerPlace("DefaultCluster", "broker-a", 1, "192.0.2.2:10911"),
+        ]
+        memory.observe([*here, *gone])
+        memory.counted("broker-x", {"Orders": TopicContent(4, 1000), "Bills": TopicContent(1, 0)}, ["Orders"])
+        memory.observe(here)
+        self.ops.view.forget()
+
+    @in_browser()
+    def test_overview(self, page: Page) -> None:
+        """The bar, the totals, the list of brokers and what needs attention say so, in red."""
+        page.get_by_text("all brokers up").wait_for()
+        self.do(self.vanish)
+        page.reload()
+        bar = page.locator(".bar-cluster")
+        bar.get_by_text("2 of 3 brokers missing").wait_for()
+        self.assertEqual(bar.locator(".dot-bad").count(), 1)
+        page.locator(".stats").get_by_text(f"2 missing, {LOST}").wait_for()
+        attention = page.locator(".attention")
+        found = attention.get_by_role("link").filter(has_text="Broker broker-x is missing: it was last registered")
+        found.filter(has_text=LOST).wait_for()
+        attention.get_by_text("Broker broker-a (slave 1) is missing").wait_for()
+        row = page.get_by_role("row").filter(has_text="broker-x")
+        row.get_by_text("missing", exact=True).wait_for()
+        self.assertEqual(row.locator(".dot-bad").count(), 1)
+
+    @in_browser()
+    def test_cluster(self, page: Page) -> None:
+        """The cluster's page and the broker's own page say missing, and never Up."""
+        self.do(self.vanish)
+        self.go(page, "cluster")
+        node = page.locator(".node-down").filter(has_text="broker-x")
+        node.get_by_text("missing", exact=True).wait_for()
+        node.get_by_text(LOST).wait_for()
+        node.click()
+        page.locator(".stats").get_by_text("Missing", exact=True).wait_for()
+        page.get_by_role("alert").filter(has_text=LOST).wait_for()
+        self.go(page, "cluster/broker-a")
+        state = page.locator(".stats").get_by_text("Slave missing", exact=True)
+        state.wait_for()
+        self.assertEqual(page.locator(".stats").get_by_text("Up", exact=True).count(), 0)
+
+    @in_browser(errors=(502,))
+    def test_topics(self, page: Page) -> None:
+        """Topics say how much of them cannot be reached; one that is nowhere else is listed, too."""
+        self.do(self.vanish)
+        self.go(page, "topics")
+        page.get_by_role("row").filter(has_text="Orders").get_by_text(
+            "1,000 messages out of reach, queues: 4"
+        ).wait_for()
+        page.get_by_role("row").filter(has_text="Bills").get_by_text("0 messages out of reach, queues: 1").wait_for()
+        page.locator("[data-test=missing]").get_by_text("broker-x").wait_for()
+        self.go(page, "topics/Orders")
+        alert = page.get_by_role("alert").filter(has_text="Broker broker-x is missing:")
+        alert.filter(has_text="1,000 messages out of reach").wait_for()
+        self.go(page, "topics/Bills")
+        alert.wait_for()
+        self.go(page, "groups")
+        page.locator("[data-test=missing]").get_by_text("broker-x").wait_for()
+
+    @in_browser()
+    def test_forget(self, page: Page) -> None:
+        """It is taken out of service after its name was typed; the question goes when somebody goes elsewhere."""
+        self.do(self.vanish)
+        self.go(page, "cluster/broker-x")
+        button = page.get_by_role("button", name="Take out of service")
+        button.click()
+        dialog = page.get_by_role("dialog", name="Take out of service")
+        dialog.get_by_text(LOST).wait_for()
+        page.evaluate("location.hash = '#/alerts'")
+        page.get_by_role("heading", name="Alerts", level=1).wait_for()
+        dialog.wait_for(state="detached")
+        self.assertEqual([one.name for one in self.ops.membership.table.missing()], ["broker-a", "broker-x"])
+        self.go(page, "cluster/broker-x")
+        button.click()
+        dialog.get_by_label("Type broker-x").fill("broker-x")
+        dialog.get_by_role("button", name="Take out of service").click()
+        page.get_by_text("broker-x is out of service").wait_for()
+        page.locator(".node").filter(has_text="broker-x").wait_for(state="detached")
+        self.assertEqual([one.name for one in self.ops.membership.table.missing()], ["broker-a"])
+
+    @in_browser()
+    def test_chinese(self, page: Page) -> None:
+        """In Chinese, too, nothing is left of keys and placeholders."""
+        self.do(self.vanish)
+        page.reload()
+        page.locator("[data-test=language]").click()
+        page.locator(".bar-cluster").get_by_text("3 个 Broker 中有 2 个缺失").wait_for()
+        for place in ("overview", "cluster", "cluster/broker-x", "topics", "topics/Orders"):
+            self.go(page, place)
+            page.locator("main").filter(has_text=re.compile("缺失|无法访问")).wait_for()
+            self.assertNotIn("{", page.inner_text("main"), place)
+            self.assertEqual(shown_keys(page), [], place)
