@@ -15,7 +15,7 @@ export function BrokerOverview({ broker, query }) {
   const lag = useSeries(`broker-lag:${broker.name}`, seconds);
   return html`<div class="cards">
       <${State} broker=${broker} />
-      <${StoreFacts} broker=${broker} />
+      ${broker.state !== "missing" && html`<${StoreFacts} broker=${broker} />`}
     </div>
     <div class="cards">
       <${SeriesCard}
