@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import Final
 
 import click
-import msgspec
 
 from smartgo.cli.commands.backup import backup
 from smartgo.cli.commands.definitions import export, import_
@@ -13,13 +12,13 @@ from smartgo.cli.commands.drain import drain
 from smartgo.cli.commands.forget import forget
 from smartgo.cli.commands.scrub import scrub
 from smartgo.cli.commands.tidy import tidy
+from smartgo.cli.support.brokerlist import broker_rows, missing_rows, status_of
 from smartgo.cli.support.completions import broker_names
-from smartgo.cli.support.membermemory import MemberMemoryAnswer, ask_memory
+from smartgo.cli.support.membermemory import ask_memory
 from smartgo.cli.support.output import (
     OUTPUT,
     TEXT,
     counted,
-    moment,
     plain,
     print_members,
     print_rows,
@@ -43,122 +42,6 @@ COUNTERS: Final = (
 )  # fmt: skip
 
 
-class BrokerListRow(msgspec.Struct, frozen=True, kw_only=True):
-    """
-    One broker process.
-
-    @ivar id: 0 for the master, above 0 for its slaves.
-    @ivar version: as the broker reports it; this and all following fields are C{None} if the broker does not answer.
-    @ivar product: the version of smartgo that it runs; C{None} for one of RocketMQ.
-    @ivar put_per_second: messages stored recently; C{get_per_second} delivered.
-    @ivar disk: how full the disk of the CommitLog is, 0 to 1.
-    @ivar kept_seconds: the age of its oldest message.
-    @ivar state: C{up}, C{down} if it does not answer, or C{missing} if it was registered and is no longer.
-    @ivar last_seen_ms: when a missing one was registered for the last time, wall clock; C{None} if that is not known.
-    @ivar unreachable_messages: messages that cannot be reached while all of its broker is missing, in so many
-        C{unreachable_queues}; C{None} for nothing, or unknown.
-    """
-
-    cluster: str
-    broker: str
-    id: int
-    address: str
-    version: str | None = None
-    product: str | None = None
-    put_per_second: float | None = None
-    get_per_second: float | None = None
-    put_today: int | None = None
-    get_today: int | None = None
-    disk: float | None = None
-    kept_seconds: float | None = None
-    runs: str | None = None
-    failure: str | None = None
-    state: str = "up"
-    last_seen_ms: int | None = None
-    unreachable_messages: int | None = None
-    unreachable_queues: int | None = None
-
-
-def number(table: dict[str, str], *names: str) -> float | None:
-    """Return the number that the first usable one of these values begins with; C{None} if there is none."""
-    for name in names:
-        words = table.get(name, "").split()
-        try:
-            return float(words[0])
-        except (IndexError, ValueError):
-            continue
-    return None
-
-
-def difference(table: dict[str, str], end: str, begin: str) -> int | None:
-    """Return the difference of two counts; C{None} if one is missing."""
-    high, low = number(table, end), number(table, begin)
-    return None if high is None or low is None else int(high - low)
-
-
-async def broker_rows(session: ClusterSession) -> list[BrokerListRow]:
-    """Return all brokers with their runtime information; one that does not answer has the error instead."""
-    now = session.env.clock.wall_ms()
-    rows = []
-    for place in await session.admin.brokers.places():
-        row = BrokerListRow(cluster=place.cluster, broker=place.name, id=place.id, address=place.address)
-        try:
-            table = await session.admin.brokers.runtime(place.address)
-        except CallFailed as error:
-            rows.append(msgspec.structs.replace(row, failure=str(error), state="down"))
-            continue
-        oldest = number(table, "earliestMessageTimeStamp")
-        rows.append(
-            msgspec.structs.replace(
-                row,
-                version=table.get("brokerVersionDesc"),
-                product=table.get("smartgoVersion"),
-                put_per_second=number(table, "putTps"),
-                get_per_second=number(table, "getTransferredTps", "getTransferedTps"),
-                put_today=difference(table, "msgPutTotalTodayNow", "msgPutTotalTodayMorning"),
-                get_today=difference(table, "msgGetTotalTodayNow", "msgGetTotalTodayMorning"),
-                disk=number(table, "commitLogDiskRatio"),
-                kept_seconds=(now - oldest) / 1000 if oldest is not None and oldest > 0 else None,
-                runs=table.get("runtime"),
-            )
-        )
-    return rows
-
-
-def missing_rows(rows: list[BrokerListRow], memory: MemberMemoryAnswer) -> list[BrokerListRow]:
-    """
-    Return the brokers that are missing: those that the REST API remembers, and masters of slaves that are registered.
-
-    @param rows: those that are registered.
-    """
-    found = [
-        BrokerListRow(
-            cluster=one.cluster,
-            broker=one.broker,
-            id=one.id,
-            address=one.address,
-            failure=f"missing since {moment(one.last_seen_ms)}{one.loss}",
-            state="missing",
-            last_seen_ms=one.last_seen_ms,
-            unreachable_messages=one.messages,
-            unreachable_queues=one.queues,
-        )
-        for one in memory.missing or ()
-        if (one.broker, one.id) not in {(row.broker, row.id) for row in rows}
-    ]
-    known = {(row.broker, row.id) for row in [*rows, *found]}
-    for row in rows:
-        if (row.broker, MASTER) not in known:
-            known.add((row.broker, MASTER))
-            words = "missing: only slaves are registered"
-            found.append(
-                BrokerListRow(
-                    cluster=row.cluster, broker=row.broker, id=MASTER, address="", failure=words, state="missing"
-                )
-            )
-    return found
-
-
 async def silent_registries(session: ClusterSession) -> list[str]:
     """Return the addresses of the registries that do not answer."""
     silent = []
@@ -168,12 +51,6 @@ async def silent_registries(session: ClusterSession) -> list[str]:
         except CallFailed:
             silent.append(address)
     return silent
-
-
-def _status(row: BrokerListRow) -> str:
-    if row.state == "missing":
-        return row.failure or ""
-    return row.version or f"no answer: {row.failure}"
 
 
 @click.group(
@@ -211,7 +88,7 @@ def ls(rest: RestOptions, cluster: ClusterOptions, output: str) -> None:
                 "broker": lambda row: row.broker,
                 "id": lambda row: str(row.id),
                 "address": lambda row: row.address,
-                "version": _status,
+                "version": status_of,
                 "in/s": lambda row: row.put_per_second,
                 "out/s": lambda row: row.get_per_second,
                 "in today": lambda row: row.put_today,

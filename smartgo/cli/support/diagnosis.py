@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Final
 
-from smartgo.cli.commands.cluster import number
+from smartgo.cli.support.brokerlist import number
 from smartgo.cli.support.diagnosisresults import (
     NOTE,
     OK,

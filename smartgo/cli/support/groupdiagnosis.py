@@ -12,9 +12,10 @@ from smartgo.cli.support.session import ClusterSession
 from smartgo.client.administration.groups import BUILT_IN
 from smartgo.errors import CallFailed
 from smartgo.schema.bodies import ConsumerConnection
-from smartgo.schema.lag import lag_over
+from smartgo.schema.lag import acknowledged_tps, lag_over
 
 _MEMBERS_ASKED: Final = 50
+_ACKNOWLEDGING: Final = 60.0  # seconds over which brokers measure what a group acknowledges
 
 
 class GroupDiagnosis:
@@ -58,6 +59,9 @@ class GroupDiagnosis:
         waited_s = (lag.waited_ms(self._env.clock.wall_ms()) or 0) / 1000
         for one in judged("group-late", subject, waited_s, str(span(waited_s))):
             yield one
+        if waited_s >= _ACKNOWLEDGING and not acknowledged_tps(progress):
+            for one in judged("group-stopped", subject, lag.messages, counted(lag.messages, "message")):
+                yield one
         wants = await self._wants(name, connection)
         topics = sorted({topic for one in wants.values() for topic in one})
         for topic in topics:

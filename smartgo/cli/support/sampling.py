@@ -6,7 +6,7 @@ from collections.abc import Mapping
 
 import msgspec
 
-from smartgo.cli.commands.cluster import BrokerListRow, broker_rows
+from smartgo.cli.support.brokerlist import BrokerListRow, broker_rows
 from smartgo.cli.support.session import ClusterSession
 from smartgo.client.administration.topics import TopicKind, kind_of
 from smartgo.errors import PeerRefused

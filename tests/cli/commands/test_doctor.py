@@ -312,10 +312,15 @@ class DoctorTests(Examining):
         self.cluster.send("T")
         self.cluster.pump(1.0)
         self.assertNotIn(("warning", "group cg"), self.examine())
-        for _ in range(11):
+        self.cluster.pump(60.0, step=10.0)
+        self.cluster.heartbeat("cg", "T")
+        stopped = "1 message waiting, and its consumers acknowledge none"
+        self.assertIn(stopped, self.examine()["warning", "group cg"])
+        self.assertNotIn("behind", self.examine()["warning", "group cg"])
+        for _ in range(10):
             self.cluster.pump(60.0, step=10.0)
             self.cluster.heartbeat("cg", "T")
-        self.assertIn("is 11 min behind", self.examine()["warning", "group cg"])
+        self.assertIn("is 11 min behind", self.out("doctor"))
 
     def test_groups(self) -> None:
         """A group that messages wait for and nobody is in, and dead letters, are told."""

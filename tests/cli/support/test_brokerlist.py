@@ -1,0 +1,40 @@
+"""The rows of brokers: what is wrong with one stands beside its version."""
+
+from __future__ import annotations
+
+from twisted.trial.unittest import SynchronousTestCase
+
+from smartgo.cli.support.brokerlist import BrokerListRow, status_of
+from smartgo.store.refusal import Refusal, RefusalKind
+from tests.cli.case import ClusterCase
+
+
+class StatusTests(SynchronousTestCase):
+    """The words about one broker."""
+
+    def status(self, **fields: object) -> str:
+        """Return the words about a broker that answers."""
+        row = {"cluster": "c", "broker": "a", "id": 0, "address": "1.2.3.4:1", "version": "V4", **fields}
+        return status_of(BrokerListRow(**row))  # type: ignore[arg-type]
+
+    def test_words(self) -> None:
+        """A refusal and a clock that differs are said; a clock within the limit is not."""
+        self.assertEqual(self.status(clock_offset=-2.0), "V4")
+        self.assertEqual(self.status(clock_offset=-3600.0), "V4; clock 60 min behind ours")
+        self.assertEqual(self.status(clock_offset=7.0), "V4; clock 7 s ahead of ours")
+        self.assertEqual(self.status(refusal="the disk is full"), "V4; takes no messages: the disk is full")
+        self.assertEqual(self.status(failure="gone", version=None), "no answer: gone")
+
+
+class RowTests(ClusterCase):
+    """The rows of a cluster."""
+
+    def test_refusal(self) -> None:
+        """A broker whose store takes nothing is listed with the reason, and with its clock."""
+        (row,) = self.json("cluster", "ls")
+        self.assertEqual((row["refusal"], row["clock_offset"]), (None, 0.0))
+        refusal = Refusal(RefusalKind.DISK_FULL, "the disk is full")
+        self.patch(type(self.cluster.broker.store), "refusal", property(lambda store: refusal))
+        (row,) = self.json("cluster", "ls")
+        self.assertEqual(row["refusal"], "the disk is full")
+        self.assertIn("takes no messages: the disk is full", self.out("cluster", "ls"))
