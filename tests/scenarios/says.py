@@ -56,3 +56,34 @@ def silent(name: str) -> Say:
         return f"{name}: {one['error']}" if one and one["state"] == "down" else None
 
     return say
+
+
+def registry_down(address: str) -> Say:
+    """Say of C{/registries} that a registry does not answer."""
+
+    def say(rows: Any) -> str | None:
+        one = next(row for row in rows if row["address"] == address)
+        return None if one["up"] else f"{address}: {one['error']}"
+
+    return say
+
+
+def lag(messages: int) -> Say:
+    """Say of C{/groups/NAME/progress} how many messages wait, if these, and since when."""
+
+    def say(one: Any) -> str | None:
+        if one["lag"] != messages or not one["lagMs"]:
+            return None
+        return f"lag {one['lag']}, lagMs {one['lagMs']}, consumeTps {one['consumeTps']}"
+
+    return say
+
+
+def dead_letters(group: str, count: int) -> Say:
+    """Say of C{/dlq} how many dead letters a group has, if so many."""
+
+    def say(page: Any) -> str | None:
+        one = next((row for row in page["items"] if row["group"] == group), None)
+        return f"{group}: {one['messages']} dead letters" if one and one["messages"] == count else None
+
+    return say
