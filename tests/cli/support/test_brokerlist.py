@@ -5,7 +5,8 @@ from __future__ import annotations
 from twisted.trial.unittest import SynchronousTestCase
 
 from smartgo.cli.support.brokerlist import BrokerListRow, status_of
-from smartgo.store.refusal import Refusal, RefusalKind
+from smartgo.schema.refusalkind import RefusalKind
+from smartgo.store.refusal import Refusal
 from tests.cli.case import ClusterCase
 
 
