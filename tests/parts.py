@@ -92,22 +92,20 @@ def part_of(module: str) -> str:
     return max(fits)[1]
 
 
-def command(part: str, coverage: bool, tests: Sequence[str] = (), workers: int = 1) -> list[str]:
+def command(part: str, coverage: bool, tests: Sequence[str] = ()) -> list[str]:
     """
     Return how a part is run.
 
     @param coverage: measure branches, unless the part is one that L{MEASURED} leaves out.
     @param part: its name, or what trial is to run in a part of its own, such as C{tests.store}.
     @param tests: those of its tests that are run; all by default.
-    @param workers: processes that share the tests of the part.
     """
     measured = coverage and (part in MEASURED or part not in PARTS)
     runner = ["-m", "coverage", "run", "-m", "twisted.trial"] if measured else ["-m", "twisted.trial"]
     chosen = [module for module in modules() if part_of(module) == part] if part in PARTS else [part]
     if tests:
         chosen = list(tests)
-    shared = ["-j", str(workers)] if workers > 1 else []
-    return [sys.executable, *runner, *shared, "--temp-directory", f"_trial_temp.{part}", *chosen]
+    return [sys.executable, *runner, "--temp-directory", f"_trial_temp.{part}", *chosen]
 
 
 FEW: Final = 5
@@ -141,17 +139,16 @@ class Ended(NamedTuple):
     output: str
 
 
-def run(part: str, coverage: bool, tests: Sequence[str] = (), workers: int = 1) -> Ended:
+def run(part: str, coverage: bool, tests: Sequence[str] = ()) -> Ended:
     """
     Run a part and wait for its end.
 
     @param tests: those of its tests that are run; all by default.
-    @param workers: processes that share the tests of the part.
     """
     begin = time.monotonic()
     ports = str(_PORTS + 200 * (list(PARTS).index(part) if part in PARTS else len(PARTS)))
     with subprocess.Popen(
-        command(part, coverage, tests, workers), cwd=_ROOT, env={"SMARTGO_INTEROP_PORTS": ports, **os.environ},
+        command(part, coverage, tests), cwd=_ROOT, env={"SMARTGO_INTEROP_PORTS": ports, **os.environ},
         stdout=subprocess.PIPE, stderr=subprocess.STDOUT, stdin=subprocess.DEVNULL,
     ) as process:  # fmt: skip
         assert process.stdout is not None
@@ -191,10 +188,7 @@ def main() -> int:
     )
     parser.add_argument("--jobs", type=int, default=4, help="how many parts at once (%(default)s)")
     parser.add_argument("--coverage", action="store_true", help="measure branch coverage, a file a process")
-    parser.add_argument("--workers", type=int, default=1, help="processes that share one part's tests (%(default)s)")
     given = parser.parse_args()
-    if given.coverage and given.workers > 1:
-        parser.error("coverage is measured in parts of one process each")
     try:
         chosen = asked(given.parts)
     except ValueError as error:
@@ -202,7 +196,7 @@ def main() -> int:
     ended = []
     failures: dict[str, list[str] | None] = {}
     with ThreadPoolExecutor(given.jobs) as pool:
-        for done in [pool.submit(run, part, given.coverage, (), given.workers) for part in chosen]:
+        for done in [pool.submit(run, part, given.coverage) for part in chosen]:
             one = done.result()
             ended.append(one)
             if one.status:
