@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 from smartgo.env.product import product_version
 from smartgo.ops.figures.sampler import FIGURES
 from smartgo.ops.figures.subjectsampler import BROKER_LAG_FIGURES, GROUP_FIGURES, TOPIC_FIGURES
+from smartgo.ops.resources import tail
 from tests.ops.console.browser import ConsoleCase, in_browser
 
 if TYPE_CHECKING:
@@ -52,6 +53,17 @@ class TopicPageTests(ConsoleCase):
         page.locator("tbody tr").first.get_by_role("link").first.click()
         page.get_by_role("heading", name="Message", exact=True).wait_for()
         page.get_by_text("while it was paused").wait_for()
+
+    @in_browser(errors=(503,))
+    def test_without_tail(self, page: Page) -> None:
+        """While there are as many tails as there may be, the newest messages are asked for again and again."""
+        self.patch(tail, "TAILS", 0)
+        self.do(self.fill)
+        self.go(page, "topics/Orders")
+        page.locator("[data-test=newest-state]").get_by_text("Every 5 s").wait_for()
+        page.locator("tbody tr").nth(8).wait_for()
+        self.do(self.send, "Orders", b"after that")
+        page.get_by_text("after that").wait_for()
 
     @in_browser()
     def test_any_topic(self, page: Page) -> None:
