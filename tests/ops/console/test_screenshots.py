@@ -12,7 +12,7 @@ import math
 import os
 import re
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from twisted.internet.defer import Deferred
 from twisted.internet.task import LoopingCall, deferLater
@@ -60,6 +60,10 @@ class NameTests(SynchronousTestCase):
 class ScreenshotTests(ConsoleCase):
     """The pages of a small shop's cluster."""
 
+    settings: ClassVar = {
+        "alertReceivers": "team slack url=http://127.0.0.1:1/hook;on-call pagerduty token=key severity=critical"
+        " url=http://127.0.0.1:1/v2/enqueue"
+    }
     skip = ConsoleCase.skip or (None if WANTED in os.environ else f"screenshots are taken with {WANTED}=1 only")
 
     async def start(self) -> None:
@@ -200,10 +204,10 @@ class ScreenshotTests(ConsoleCase):
         page.locator("tbody tr").nth(20).wait_for()
         self.take(page, "topic")
         self.go(page, "topics/orders/charts")
-        self.until(page, "Number(document.querySelector('.chart').dataset.points) >= 10")
+        self.until(page, "Number(document.querySelector('.chart')?.dataset.points) >= 10")
         self.take(page, "topic-charts")
         self.go(page, "cluster/broker-a")
-        self.until(page, "Number(document.querySelector('.chart').dataset.points) >= 10")
+        self.until(page, "Number(document.querySelector('.chart')?.dataset.points) >= 10")
         self.take(page, "broker")
 
     def switch(self, page: Page, scheme: str) -> None:
@@ -292,3 +296,6 @@ class ScreenshotTests(ConsoleCase):
         self.go(page, "alerts/rules")
         page.locator("tbody tr").nth(6).wait_for()
         self.take(page, "alerts-rules")
+        self.go(page, "alerts/receivers")
+        page.get_by_text("on-call").wait_for()
+        self.take(page, "alerts-receivers")

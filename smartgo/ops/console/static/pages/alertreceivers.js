@@ -23,7 +23,7 @@ export function AlertReceivers() {
     { id: "name", title: t("receiver.name"), cell: (one) => html`<b>${one.name}</b> <span class="sub">${t(`receiver.kind.${one.kind}`)}</span>` },
     { id: "severity", title: t("receiver.from"), hide: true, cell: (one) => html`<${Badge} tone=${one.severity === "critical" ? "bad" : "warn"}>${t(`severity.${one.severity}`)}<//>` },
     { id: "state", title: t("alerts.state"), cell: (one) => html`<${Badge} tone=${TONES[one.state]}>${t(`receiver.state.${one.state}`)}<//>${one.lastError && html`<p class="sub">${one.lastError} · <${Time} ms=${one.lastErrorMs} relative /></p>`}` },
-    { id: "pending", title: t("receiver.pending"), num: true, cell: (one) => html`${number(one.pending)}${one.nextMs && html` <span class="sub nowrap"><${Time} ms=${one.nextMs} relative /></span>`}` },
+    { id: "pending", title: t("receiver.pending"), num: true, cell: (one) => html`${number(one.pending)}${one.nextMs && html` <span class="sub nowrap"><${Time} ms=${one.nextMs} /></span>`}` },
     { id: "sent", title: t("receiver.sent"), num: true, cell: (one) => number(one.sent) },
     { id: "failed", title: t("receiver.failed"), num: true, hide: true, cell: (one) => html`${number(one.failed)}${one.dropped > 0 && html` <span class="tone-bad">${t("receiver.dropped", { n: number(one.dropped) })}</span>`}` },
     { id: "last", title: t("receiver.last"), hide: true, cell: (one) => (one.lastSentMs ? html`<span class="nowrap"><${Time} ms=${one.lastSentMs} relative /></span>` : "–") },
