@@ -556,6 +556,14 @@ class FakeNetwork:
         client.makeConnection(client_side)
         return succeed(client)
 
+    def kill(self, port: int) -> None:
+        """End what listens at a port, and all its connections, as the end of its process does."""
+        self.ports.pop(port)
+        for pump in list(self._pumps):
+            if pump.serverIO.getHost().port == port:
+                pump.serverIO.abortConnection()
+        self.pump()
+
     def probe(self, description: str) -> None:
         """Refuse a port that is in the table."""
         if int(description.split(":")[1]) in self.ports:

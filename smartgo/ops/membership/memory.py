@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from typing import Any, Final, NamedTuple
 
 from twisted.internet.defer import Deferred
@@ -23,6 +23,8 @@ from smartgo.tablefile import TableFile
 
 SAVED: Final = 300.0
 """Seconds between two savings, while no member comes or goes."""
+REGISTERS: Final = 60.0
+"""Seconds within which a process that answers registers at a registry that was started anew; brokers do every 30 s."""
 
 
 class RegistryStatus(NamedTuple):
@@ -67,6 +69,7 @@ class MemberMemory:
         self._file = file
         self._registries = {one: RegistryStatus(one, None, None) for one in registries}
         self._save_due = 0.0
+        self._absent: dict[tuple[str, int], float] = {}  # since when registered processes are in no registry's answer
         self.table = MembershipTable()
 
     def load(self) -> None:
@@ -82,8 +85,24 @@ class MemberMemory:
 
     # -- observing ---------------------------------------------------------------------------------------------
 
+    def absent(self, places: Collection[BrokerPlace]) -> list[BrokerPlace]:
+        """
+        Return the processes that were there and that a registry does not have: those that may register again.
+
+        They are to be asked: a registry that was started anew has them only when they have registered again. One whose
+        address another process has is not among them, nor one that has been absent for L{REGISTERS}.
+
+        @param places: all that the registry has.
+        """
+        now = self._env.clock.seconds()
+        known = {(one.name, one.id) for one in places}
+        taken = {one.address for one in places}
+        lost = [one for one in self.table.places() if (one.name, one.id) not in known and one.address not in taken]
+        self._absent = {(one.name, one.id): self._absent.get((one.name, one.id), now) for one in lost}
+        return [one for one in lost if now - self._absent[one.name, one.id] < REGISTERS]
+
     def observe(self, places: Iterable[BrokerPlace]) -> None:
-        """Take the broker processes that the registries have."""
+        """Take the broker processes that are there: those that the registries have, and those that will register."""
         before = {one.subject for one in self.table.missing()}
         changed = self.table.observe(places, self._env.clock.wall_ms())
         if not changed:

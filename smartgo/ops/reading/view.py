@@ -23,6 +23,8 @@ from smartgo.ops.problems import Problem
 from smartgo.ops.reading.boundedasking import VIEW_SECONDS
 from smartgo.ops.web.partial import Missing
 from smartgo.schema.bodies import SubscriptionGroupConfig, TopicConfig
+from smartgo.schema.codes import RequestCode
+from smartgo.schema.command import Command
 from smartgo.schema.runtimeclock import wall_clock_ms
 
 FRESH: Final = 2.0
@@ -277,7 +279,10 @@ class ClusterView(_View):
         return {name: found[name] for name in sorted(found)}
 
     async def _brokers(self, missing: Missing) -> list[BrokerPlace]:
-        """All registered broker processes; while no registry answers those that were registered before."""
+        """
+        All registered broker processes, and those that answer and have not registered again at a registry that was
+        started anew; while no registry answers those that were registered before.
+        """
         try:
             places = list(await self.admin.brokers.places())
         except CallFailed:
@@ -285,8 +290,20 @@ class ClusterView(_View):
             if not known:
                 raise
             return known
+        absent = self.membership.absent(places)
+        answers = await each(absent, lambda one: self._answers(one.address))
+        places = sorted([*places, *(one for one, well in zip(absent, answers, strict=True) if well)])
         self.membership.observe(places)
         return places
+
+    async def _answers(self, address: str) -> bool:
+        """Return whether a broker process answers."""
+        command = Command.request(RequestCode.GET_BROKER_RUNTIME_INFO)
+        try:
+            await self.admin.asking.exchange(address, command, _PROMPT)
+        except CallFailed:
+            return False
+        return True
 
     async def _runtimes(self, missing: Missing) -> dict[str, dict[str, str] | str]:
         """By address what each broker process tells of itself, or why it does not."""

@@ -28,7 +28,8 @@ class MemoryCase(ClusterCase):
         self.cluster.pump(40.0, 1.0)
 
     def vanish(self) -> None:
-        """Take the broker away from the registry, as it is after a kill."""
+        """End the broker's connections and take it away from the registry, as it is after a kill."""
+        self.cluster.env.network.kill(10911)
         self.assertTrue(self.cluster.registry.routes.unregister(BROKER, "broker-a", 0))
         self.cluster.pump(3.0, 1.0)
 

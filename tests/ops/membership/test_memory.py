@@ -9,7 +9,7 @@ from twisted.trial.unittest import SynchronousTestCase
 
 from smartgo.client.administration.brokers import BrokerPlace
 from smartgo.errors import BrokenTable, CallFailed
-from smartgo.ops.membership.memory import MemberMemory
+from smartgo.ops.membership.memory import REGISTERS, MemberMemory
 from smartgo.tablefile import TableFile
 from tests.broker.fakecluster import BROKER, Cluster
 from tests.fakes import FakeEnvironment
@@ -45,7 +45,8 @@ class MemoryCase(SynchronousTestCase):
         return answer.status, answer.json if answer.content else None
 
     def vanish(self) -> None:
-        """Take the broker away from the registry, as it is after a kill."""
+        """End the broker's connections and take it away from the registry, as it is after a kill."""
+        self.cluster.env.network.kill(10911)
         self.assertTrue(self.cluster.registry.routes.unregister(BROKER, "broker-a", 0))
         self.cluster.pump(3.0, 1.0)
 
@@ -110,6 +111,52 @@ class GoneTests(MemoryCase):
         [row] = self.get("/brokers")["items"]
         self.assertEqual((row["up"], row["state"]), (True, "up"))
         self.assertEqual(self.front.ops.membership.table.missing(), [])
+
+
+class RegistryRestartTests(MemoryCase):
+    """A registry that was started anew, which has brokers only when they have registered again."""
+
+    def setUp(self) -> None:
+        super().setUp()
+        self.registered: list[BrokerPlace] = []
+
+        async def places() -> list[BrokerPlace]:
+            return self.registered
+
+        self.patch(self.front.ops.view.admin.brokers, "places", places)
+
+    def states(self, seconds: float) -> list[str]:
+        """Return the states of all broker processes after a time."""
+        self.cluster.pump(seconds, 1.0)
+        return [one["state"] for one in self.get("/brokers")["items"]]
+
+    def test_answers(self) -> None:
+        """A broker that answers is not missing, and no alert fires, until it had the time to register again."""
+        self.assertEqual(self.states(20.0), ["up"])
+        self.assertEqual(self.states(REGISTERS - 30.0), ["up"])
+        self.assertEqual(self.get("/alerts?q=broker")["items"], [])
+        self.assertEqual(self.states(30.0), ["missing"])
+
+    def test_back(self) -> None:
+        """One that registered again has all the time anew."""
+        self.assertEqual(self.states(REGISTERS - 10.0), ["up"])
+        self.registered = self.front.ops.membership.table.places()
+        self.assertEqual(self.states(20.0), ["up"])
+        self.registered = []
+        self.assertEqual(self.states(REGISTERS - 10.0), ["up"])
+
+    def test_killed(self) -> None:
+        """One that ends before it has registered again is missing."""
+        self.assertEqual(self.states(3.0), ["up"])
+        self.cluster.env.network.kill(10911)
+        self.assertEqual(self.states(12.0), ["missing"])
+
+    def test_address_taken(self) -> None:
+        """One whose address another process has registered is missing: a slave that became the master."""
+        memory = self.front.ops.membership
+        memory.observe([BrokerPlace("c", "broker-x", 1, "a:1"), BrokerPlace("c", "broker-x", 2, "a:2")])
+        left = memory.absent([BrokerPlace("c", "broker-x", 0, "a:1")])
+        self.assertEqual([(one.id, one.address) for one in left], [(2, "a:2")])
 
 
 class ForgetTests(MemoryCase):

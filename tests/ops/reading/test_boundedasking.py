@@ -165,7 +165,8 @@ class SickCase(LetterCase):
         self.front.ops.view.forget()
 
     def leave(self) -> None:
-        """Have it leave the registry."""
+        """Have it leave the registry, and end."""
+        self.front.env.network.kill(PORT)
         header = UnregisterBrokerRequest(
             broker_name=SICK, broker_addr=f"127.0.0.1:{PORT}", cluster_name="DefaultCluster", broker_id=0
         )
