@@ -20,6 +20,7 @@ _DEFAULT: Final = re.compile(r"(^|[;}])export default (?:(async )?function (\w+)
 _LIST: Final = re.compile(r'(^|[;}])export\s*\{([^}]*)\}(?:\s*from\s*"([^"]+)")?;?', re.MULTILINE)
 _LATER: Final = re.compile(r'\bimport\("([^"]+)"\)')
 _LEFT: Final = re.compile(r"^\s*(?:export|import)\b(?!\(|\.)|[;}](?:export|import)[ {]", re.MULTILINE)
+_COMMENT: Final = re.compile(r"^[ \t]*// .*\n", re.MULTILINE)  # a line of its own; browsers need none
 
 _HEAD: Final = """\
 // All modules of the console, joined when the server started; each runs when it is first imported.
@@ -63,7 +64,7 @@ def _body(path: str, text: str, modules: Mapping[str, str], place: str, needs: d
         what, name = found.groups()
         head.append(f"const {_names(what)} = {source(name)};" if what else f"{source(name)};")
         at = found.end()
-    text = text[at:]
+    text = _COMMENT.sub("", text[at:])
     exported: dict[str, str] = {}
 
     def plain(match: re.Match[str]) -> str:

@@ -28,6 +28,12 @@ class JoinedTests(SynchronousTestCase):
         self.assertEqual(ran.stderr, "", text)
         return ran.stdout.splitlines()
 
+    def test_comments(self) -> None:
+        """Comments on lines of their own are left out; what only looks like one stays."""
+        main = 'import "./b.js";\n// One.\nconst at = "a//b"; // Two.\n  // Three.\n'
+        text = joined({"app/main.js": main, "app/b.js": ""}, "app/main.js", "app/all.js")
+        self.assertEqual([word in text for word in ("One", "Two", "Three", '"a//b"')], [False, True, False, True])
+
     def test_forms(self) -> None:
         """Every form of import and export has the same effect as in a browser, and each module runs once."""
         lines = self.run_joined(
