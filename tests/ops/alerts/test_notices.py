@@ -48,6 +48,12 @@ class QueueCase(SynchronousTestCase):
         batch = self.queue.take(self.seconds)
         return None if batch is None else named(batch)
 
+    def tell(self, rule: str, subject: str) -> None:
+        """Let an alert fire, and deliver the notice of it."""
+        self.fire(rule, subject)
+        self.look()
+        self.deliver(5)
+
     def deliver(self, passed: float = 0.0) -> list[tuple[str, str]] | None:
         """Take what is due, and let the receiver take it."""
         taken = self.take(passed)
@@ -121,9 +127,7 @@ class GroupingTests(QueueCase):
     def test_still(self) -> None:
         """A message knows which other alerts fire that the receiver was told of."""
         self.fire("group-late", "a")
-        self.fire("group-late", "b")
-        self.look()
-        self.deliver(5)
+        self.tell("group-late", "b")
         self.end("group-late", "a")
         self.look(60)
         batch = self.queue.take(self.seconds + 5)
@@ -136,9 +140,7 @@ class EndTests(QueueCase):
 
     def test_resolved(self) -> None:
         """The receiver is told of the end once, with the worst value, and of the same alert when it fires again."""
-        self.fire("group-late", "a")
-        self.look()
-        self.deliver(5)
+        self.tell("group-late", "a")
         self.end("group-late", "a")
         self.look(60)
         batch = self.queue.take(self.seconds + 5)
@@ -153,9 +155,7 @@ class EndTests(QueueCase):
 
     def test_forgotten(self) -> None:
         """The end of an alert that the table has forgotten, or of which the rule was disabled, is told too."""
-        self.fire("group-late", "a")
-        self.look()
-        self.deliver(5)
+        self.tell("group-late", "a")
         self.alerts.clear()
         self.look(60)
         self.assertEqual(self.deliver(5), [("a", "resolved")])
@@ -163,9 +163,7 @@ class EndTests(QueueCase):
     def test_unwanted(self) -> None:
         """A receiver that wants no ends is not told of them, and is told when it fires again."""
         self.begin(resolved=False)
-        self.fire("group-late", "a")
-        self.look()
-        self.deliver(5)
+        self.tell("group-late", "a")
         self.end("group-late", "a")
         self.assertIsNone(self.take(600))
         self.fire("group-late", "a")
@@ -174,9 +172,7 @@ class EndTests(QueueCase):
 
     def test_again(self) -> None:
         """An alert that ended and fires again between two looks is told as a new one."""
-        self.fire("group-late", "a")
-        self.look()
-        self.deliver(5)
+        self.tell("group-late", "a")
         self.now += 90_000
         self.seconds += 90
         self.fire("group-late", "a")
@@ -185,16 +181,12 @@ class EndTests(QueueCase):
 
     def test_repeat(self) -> None:
         """What fires still is told again after the time to repeat; never where that is 0."""
-        self.fire("group-late", "a")
-        self.look()
-        self.deliver(5)
+        self.tell("group-late", "a")
         self.assertIsNone(self.take(3599))
         self.look(1)
         self.assertEqual(self.deliver(5), [("a", "firing")])
         self.begin(repeat=0.0)
-        self.fire("group-late", "a")
-        self.look()
-        self.deliver(5)
+        self.tell("group-late", "a")
         self.look(1_000_000)
         self.assertIsNone(self.take(100))
 
@@ -221,9 +213,7 @@ class SilenceTests(QueueCase):
 
     def test_end(self) -> None:
         """The end of an alert that was told is told, although it was silenced since; it is not repeated before."""
-        self.fire("group-late", "a")
-        self.look()
-        self.deliver(5)
+        self.tell("group-late", "a")
         self.silenced.add(("group-late", "a"))
         self.assertIsNone(self.take(4000))
         self.end("group-late", "a")
@@ -315,9 +305,7 @@ class RestartTests(QueueCase):
 
     def test_told(self) -> None:
         """What was told is not told again, is repeated in time, and its end is told."""
-        self.fire("group-late", "a")
-        self.look()
-        self.deliver(5)
+        self.tell("group-late", "a")
         self.restart(1800)
         self.assertIsNone(self.take(1700))
         self.look(100)
@@ -329,9 +317,7 @@ class RestartTests(QueueCase):
 
     def test_unknown_rule(self) -> None:
         """Notices of rules that no longer exist are left out."""
-        self.fire("group-late", "a")
-        self.look()
-        self.deliver(5)
+        self.tell("group-late", "a")
         saved = self.queue.saved()
         gone = msgspec.structs.replace(saved.told[0], rule="no-more")
         self.queue.restore(SavedDelivery([gone], [gone]), self.now, self.seconds)
