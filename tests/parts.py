@@ -35,7 +35,7 @@ PARTS: Final = {
         "tests.interop.test_mqadmin", "tests.interop.test_mqadmin_sidebyside", "tests.interop.test_search",
     ),
     "unit-ops": ("tests.ops",),
-    "console": ("tests.ops.console",),
+    "console": ("tests.ops.console", "tests.scenarios"),
     "spark": ("tests.spark",),
     "interop": ("tests.interop",),
     "processes": (

@@ -105,6 +105,13 @@ _ALERTS: Final = (
         lambda snapshot: snapshot.masterless, prometheus="SmartgoBrokerWithoutMaster",
     ),
     Judgement(
+        "master-contended", "critical", 0, "count", "broker",
+        "has a second master of its name{reason}: that one takes no messages",
+        "Another broker claims to be the master of this name: the registries refuse it, and it takes no messages.",
+        "Stop it, give it a name of its own (brokerName), or let it follow as a slave.",
+        lambda snapshot: snapshot.contended,
+    ),
+    Judgement(
         "store-refuses", "critical", 0, "state", "process",
         "takes no messages now: {reason}",
         "This broker takes no messages: the disk is full, a flush failed, or another broker is the master of its name.",

@@ -54,6 +54,7 @@ class ClusterSnapshot(NamedTuple):
 
     @ivar brokers: those that are registered, by name, slaves by C{name#id}.
     @ivar gone: seconds since a broker process that is missing was registered for the last time, by the same names.
+    @ivar contended: for each broker how many others claim to be the master of its name, by name.
     @ivar masterless: 1 for each broker of which only slaves are registered, 0 for others, by name.
     @ivar registries: whether each answers, by address.
     @ivar groups: by name; C{None} for a group that could not be measured.
@@ -66,6 +67,7 @@ class ClusterSnapshot(NamedTuple):
     brokers: Mapping[str, BrokerSnapshot] | None = None
     gone: Mapping[str, float] | None = None
     masterless: Mapping[str, float] | None = None
+    contended: Mapping[str, float] | None = None
     registries: Mapping[str, bool] | None = None
     groups: Mapping[str, GroupSnapshot | None] | None = None
     dead: Mapping[str, int | None] | None = None

@@ -20,6 +20,7 @@ from smartgo.env.interfaces import IEnvironment
 from smartgo.errors import CallFailed, NoPermission, QueryNotFound, RequestRefused
 from smartgo.net.tokenbuckets import TokenBuckets
 from smartgo.registry.access import Access
+from smartgo.registry.contenders import Contenders
 from smartgo.registry.kvconfig import ORDER_TOPICS, KvConfig
 from smartgo.registry.leases import Leases
 from smartgo.registry.registration import MASTER, AddressHeld, NameTaken, Registration, queues_of
@@ -57,7 +58,11 @@ class _Read(NamedTuple):
 
 
 class BrokerRegistrations:
-    """Registers and unregisters brokers."""
+    """
+    Registers and unregisters brokers.
+
+    @ivar contenders: the masters that were refused.
+    """
 
     _log = Logger()
 
@@ -78,6 +83,7 @@ class BrokerRegistrations:
         self._bytes = TokenBuckets(READ_RATE, READ_BURST)
         self._locks: dict[IPeer, DeferredLock] = {}  # of connections whose registrations are being read
         self._asked: set[IPeer] = set()  # whether they are alive
+        self.contenders = Contenders(env.clock.seconds)
 
     # -- 103 ---------------------------------------------------------------------------------------------------
 
@@ -151,7 +157,7 @@ class BrokerRegistrations:
                 return Deferred.fromCoroutine(self._ask(peer, request, one, cast("list[IPeer]", incumbents)))
             return self._answer(peer, request, one)
         except NameTaken as taken:
-            return _name_taken(request, taken)
+            return self._refuse(peer, request, one, taken)
 
     async def _ask(self, peer: IPeer, request: Command, one: Registration, incumbents: list[IPeer]) -> Answer:
         """
@@ -183,11 +189,18 @@ class BrokerRegistrations:
                 raise AddressHeld(f"{one.address} was registered over another connection meanwhile")
             return self._answer(peer, request, one)
         except NameTaken as taken:
-            return _name_taken(request, taken)
+            return self._refuse(peer, request, one, taken)
+
+    def _refuse(self, peer: IPeer, request: Command, one: Registration, taken: NameTaken) -> Command:
+        if one.broker_id == MASTER:
+            self.contenders.refused(one.name, one.address, peer)
+        return request.answer(taken.code, str(taken), fields={headers.NAME_TAKEN: taken.holder})
 
     def _answer(self, peer: IPeer, request: Command, one: Registration) -> Answer:
         new = self._routes.version(one.address) is None
         master = self._routes.register(one, peer)
+        if one.broker_id == MASTER:
+            self.contenders.admitted(one.name, one.address)
         where = asker(peer)
         if new:
             self._log.info(
@@ -252,10 +265,6 @@ class TooManyRegistrations(RequestRefused):
     """More large registrations at once than are read."""
 
     code = ResponseCode.SYSTEM_BUSY
-
-
-def _name_taken(request: Command, taken: NameTaken) -> Command:
-    return request.answer(taken.code, str(taken), fields={headers.NAME_TAKEN: taken.holder})
 
 
 def _digest(request: Command, header: headers.RegisterBrokerRequest) -> bytes:

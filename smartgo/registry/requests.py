@@ -84,6 +84,7 @@ class RegistryProcessor(Processor):
         @param access: who may change anything.
         @param remote_config: whether 318 may change settings: only where access control is on (reliability X7).
         """
+        self._registrar = registrar
         self._routes = routes
         self._kv = kv
         self._access = access
@@ -135,7 +136,9 @@ class RegistryProcessor(Processor):
     # -- administrators ------------------------------------------------------------------------------------
 
     def _cluster_info(self, peer: IPeer, request: Command) -> Answer:
-        return request.answer(body=self._routes.cluster_info(asker(peer)).encode())
+        info = self._routes.cluster_info(asker(peer))
+        info.contenders = self._registrar.contenders.addresses() or None
+        return request.answer(body=info.encode())
 
     def _all_topics(self, peer: IPeer, request: Command) -> Answer:
         return _topic_list(request, self._routes.topics())

@@ -81,6 +81,11 @@ class MeasureTests(SynchronousTestCase):
         )
         self.assertEqual(values("store-refuses", ClusterSnapshot(remote={})), {})
 
+    def test_second_masters(self) -> None:
+        """The number of other masters of a name counts."""
+        look = ClusterSnapshot(contended={"a": 1.0, "b": 0.0})
+        self.assertEqual(values("master-contended", look), {"a": 1.0, "b": 0.0})
+
     def test_clocks(self) -> None:
         """A clock that is behind differs as much as one that is ahead; one that is not known does not differ."""
         look = ClusterSnapshot(

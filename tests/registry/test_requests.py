@@ -209,6 +209,9 @@ class RegisterTests(RegistryTests):
         answer = self.answer_to(received(103, {**BROKER, "brokerAddr": A2}))
         self.assertIn("is the master of broker broker-a", answer.remark or "")
         self.assertEqual((answer.code, answer.fields), (1, {"smartgoNameTaken": BROKER["brokerAddr"]}))
+        self.assertEqual(json.loads(self.ask(106, {})[1])["contenders"], {"broker-a": [A2]})
+        self.env.clock.advance(100)
+        self.assertNotIn("contenders", json.loads(self.ask(106, {})[1]))
 
     def test_unregister(self) -> None:
         """A farewell removes the broker; one of a stranger is answered alike and removes nothing."""

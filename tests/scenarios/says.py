@@ -87,3 +87,13 @@ def dead_letters(group: str, count: int) -> Say:
         return f"{group}: {one['messages']} dead letters" if one and one["messages"] == count else None
 
     return say
+
+
+def contended(name: str, address: str) -> Say:
+    """Say of C{/brokers} that another broker claims to be a master, if it has this address."""
+
+    def say(page: Any) -> str | None:
+        one = _broker(page, name, 0)
+        return f"{name}: contenders {one['contenders']}" if one and address in one["contenders"] else None
+
+    return say

@@ -16,7 +16,7 @@ from tests.scenarios.says import refusing
 _MIB = 64
 #: No byte has to stay free, so that the disk becomes really full; nothing is removed, which would make room.
 _FULL = {"diskFreeMinimum": "0", "cleanFileForciblyEnable": "false", "flushDiskType": "SYNC_FLUSH"}
-_SEND_LIMIT = 200  # messages after which a disk that takes nothing must have been noticed
+_SEND_LIMIT = 800  # messages after which a disk that takes nothing must have been noticed
 
 
 class DiskTests(ScenarioCase):
@@ -64,7 +64,12 @@ class DiskTests(ScenarioCase):
 
     def test_full(self) -> None:
         """A disk that is full; with room again all is well."""
-        faces, looks = self.shown("disk full", "full", self.disk.fill)
+
+        def fault() -> None:
+            self.disk.fill()
+            self.cluster.command("send", "Orders", "x" * 4000, "--count", str(_SEND_LIMIT))
+
+        faces, looks = self.shown("disk full", "No space|no room|full", fault)
         self.disk.free()
         self.assert_well_again(faces, looks)
 

@@ -9,7 +9,7 @@ from collections.abc import Callable
 
 from tests.scenarios.case import ALL, ScenarioCase
 from tests.scenarios.faces import Faces, Look
-from tests.scenarios.says import missing, registry_down, silent
+from tests.scenarios.says import contended, missing, registry_down, silent
 
 
 class MemberCase(ScenarioCase):
@@ -148,3 +148,28 @@ class StalledTests(MemberCase):
         stop, go = (lambda number=number: os.kill(node.pid, number) for number in (signal.SIGSTOP, signal.SIGCONT))
         self.addCleanup(go)
         self.faulty("reactor stalled", looks, stop, go)
+
+
+class TwoMastersTests(MemberCase):
+    """Two processes that both claim to be the master of one name."""
+
+    def test_second(self) -> None:
+        """A second master of a name takes nothing, and every face names it; when it has stopped, none does."""
+        self.needs_all()
+        cluster = self.cluster
+        cluster.registry()
+        cluster.master("broker-a")
+        cluster.start()
+        node = cluster.master("second", broker="broker-a")
+
+        def looks(faces: Faces) -> dict[str, Look]:
+            return {
+                "REST": faces.rest("/brokers", contended("broker-a", node.address)),
+                "console": faces.console("", f"second master of broker broker-a at {node.address}"),
+                "CLI": faces.cli(f"broker-a.*second master of its name: {node.address}", "cluster", "ls"),
+                "doctor": faces.doctor(f"^X broker broker-a: has a second master.*{node.address}", status=1),
+                "alerts": faces.alerts("master-contended", "broker-a"),
+                "metrics": faces.metrics('^smartgo_alert{rule="master-contended".*subject="broker-a"'),
+            }
+
+        self.faulty("two masters of one name", looks, node.start, node.kill)

@@ -9,6 +9,7 @@ import msgspec
 from smartgo.cli.support.membermemory import MemberMemoryAnswer
 from smartgo.cli.support.output import moment, span
 from smartgo.cli.support.session import ClusterSession
+from smartgo.client.administration.brokers import places_of
 from smartgo.client.internal.route import MASTER
 from smartgo.errors import CallFailed
 from smartgo.health.judgements import JUDGEMENTS
@@ -27,6 +28,7 @@ class BrokerListRow(msgspec.Struct, frozen=True, kw_only=True):
     @ivar disk: how full the disk of the CommitLog is, 0 to 1.
     @ivar kept_seconds: the age of its oldest message.
     @ivar refusal: why its store takes no messages; C{None} where it takes them.
+    @ivar contenders: addresses of others that claim to be the master of its name.
     @ivar clock_offset: seconds by which its wall clock is ahead of ours, negative where it is behind.
     @ivar state: C{up}, C{down} if it does not answer, or C{missing} if it was registered and is no longer.
     @ivar last_seen_ms: when a missing one was registered for the last time, wall clock; C{None} if that is not known.
@@ -48,6 +50,7 @@ class BrokerListRow(msgspec.Struct, frozen=True, kw_only=True):
     kept_seconds: float | None = None
     refusal: str | None = None
     clock_offset: float | None = None
+    contenders: list[str] = []
     runs: str | None = None
     failure: str | None = None
     state: str = "up"
@@ -77,8 +80,12 @@ async def broker_rows(session: ClusterSession) -> list[BrokerListRow]:
     """Return all brokers with their runtime information; one that does not answer has the error instead."""
     now = session.env.clock.wall_ms()
     rows = []
-    for place in await session.admin.brokers.places():
-        row = BrokerListRow(cluster=place.cluster, broker=place.name, id=place.id, address=place.address)
+    info = await session.admin.brokers.cluster()
+    for place in places_of(info):
+        contenders = (info.contenders or {}).get(place.name, []) if place.id == MASTER else []
+        row = BrokerListRow(
+            cluster=place.cluster, broker=place.name, id=place.id, address=place.address, contenders=contenders
+        )
         try:
             table = await session.admin.brokers.runtime(place.address)
         except CallFailed as error:
@@ -147,6 +154,8 @@ def status_of(row: BrokerListRow) -> str:
     words = [row.version or ""]
     if row.refusal is not None:
         words.append(f"takes no messages: {row.refusal}")
+    if row.contenders:
+        words.append(f"second master of its name: {', '.join(row.contenders)}")
     if row.clock_offset is not None and JUDGEMENTS["clock-differs"].judge(abs(row.clock_offset)) is not None:
         order = "ahead of" if row.clock_offset > 0 else "behind"
         words.append(f"clock {span(abs(row.clock_offset))} {order} ours")

@@ -221,6 +221,11 @@ class Diagnosis:
             if MASTER not in data.broker_addrs:
                 for one in judged("master-missing", f"broker {name}"):
                     yield one
+        for name, addresses in sorted((info.contenders or {}).items()):
+            for one in judged(
+                "master-contended", f"broker {name}", len(addresses), reason=f" ({', '.join(addresses)})"
+            ):
+                yield one
 
     async def _permission(self, place: BrokerPlace) -> None:
         """Note a broker whose brokerPermission forbids writes; one that hides its settings counts as writable."""

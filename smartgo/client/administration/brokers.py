@@ -53,6 +53,15 @@ class BrokerPlace(msgspec.Struct, frozen=True, order=True):
     address: str
 
 
+def places_of(info: ClusterInfo) -> list[BrokerPlace]:
+    """Return all broker processes that a registry knows, sorted."""
+    return sorted(
+        BrokerPlace(data.cluster, name, broker_id, address)
+        for name, data in info.broker_addr_table.items()
+        for broker_id, address in data.broker_addrs.items()
+    )
+
+
 def settings_of(answer: Command) -> dict[str, str]:
     """Return the settings that the body of an answer holds. @raise CallFailed: it cannot be read."""
     try:
@@ -86,12 +95,7 @@ class Brokers:
     @deferred
     async def places(self) -> list[BrokerPlace]:
         """Return all broker processes, sorted."""
-        info = await self._asking.cluster()
-        return sorted(
-            BrokerPlace(data.cluster, name, broker_id, address)
-            for name, data in info.broker_addr_table.items()
-            for broker_id, address in data.broker_addrs.items()
-        )
+        return places_of(await self._asking.cluster())
 
     @deferred
     async def address(self, broker: str) -> str:

@@ -10,6 +10,7 @@ from twisted.logger import Logger
 
 from smartgo.client.administration.topics import TopicKind
 from smartgo.client.client import Client
+from smartgo.client.internal.route import MASTER
 from smartgo.env.interfaces import IEnvironment
 from smartgo.errors import CallFailed
 from smartgo.health.snapshot import BrokerSnapshot, ClusterSnapshot, GroupSnapshot
@@ -181,6 +182,7 @@ class AlertMonitor:
             brokers=registered,
             gone=membership.missing_seconds() if observed else None,
             masterless={one.name: float(one.name in masterless) for one in brokers} if observed else None,
+            contended={one.name: float(len(one.contenders)) for one in brokers if one.id == MASTER},
             process=process,
             remote=self._remote,
         )

@@ -65,6 +65,7 @@ class BrokerFigures(msgspec.Struct, rename="camel"):
     @ivar ha_behind: bytes of its master's log that a slave lacks; null for unknown.
     @ivar refusal: why its store takes no messages; null where it takes them.
     @ivar clock_offset: seconds by which its wall clock is ahead of ours; null for unknown.
+    @ivar contenders: addresses of others that claim to be the master of its name.
     @ivar counts: figures of its process that alerts judge, named as in C{GET /process}.
     """
 
@@ -85,6 +86,7 @@ class BrokerFigures(msgspec.Struct, rename="camel"):
     broker_state: BrokerState = "up"
     refusal: str | None = None
     clock_offset: float | None = None
+    contenders: list[str] = []
     counts: dict[str, float] = {}
 
 
@@ -285,6 +287,7 @@ class FigureSampler:
                 found.append(row)
             row.state = status.state
             row.broker_state = status.broker_state
+            row.contenders = self._view.contenders.get(row.name, []) if row.id == 0 else []
             row.clock_offset = self._view.clock_offset(row.address) if row.up else None
         return sorted(found, key=lambda one: (one.cluster, one.name, one.id))
 

@@ -13,7 +13,7 @@ from twisted.internet.defer import FirstError as _FirstError
 from twisted.python.failure import Failure
 
 from smartgo.client.admin import Admin
-from smartgo.client.administration.brokers import BrokerPlace
+from smartgo.client.administration.brokers import BrokerPlace, places_of
 from smartgo.client.administration.topics import kind_of
 from smartgo.client.internal.deadletterjournal import DeadLetterJournal
 from smartgo.env.interfaces import IClock
@@ -204,6 +204,7 @@ class ClusterView(_View):
 
     @ivar admin: asks brokers and registries, without any limit of a view.
     @ivar membership: remembers the brokers that were there.
+    @ivar contenders: broker name, the addresses of masters that claim it while another one has it.
     @ivar topics, groups, brokers, runtimes, members: each a L{Cached}.
     @ivar journal: what was done about dead letters, as it was read last.
     """
@@ -226,6 +227,7 @@ class ClusterView(_View):
         self.members: Cached[list[Any]] = Cached(clock, self._members, 5.0)
         self.journal = DeadLetterJournal()
         self._clock = clock
+        self.contenders: dict[str, list[str]] = {}
         self._clocks: dict[str, float] = {}  # seconds ahead of ours, by address
 
     def forget(self) -> None:
@@ -284,12 +286,14 @@ class ClusterView(_View):
         started anew; while no registry answers those that were registered before.
         """
         try:
-            places = list(await self.admin.brokers.places())
+            info = await self.admin.brokers.cluster()
         except CallFailed:
             known = self.membership.table.places()
             if not known:
                 raise
             return known
+        self.contenders = info.contenders or {}
+        places = places_of(info)
         absent = self.membership.absent(places)
         answers = await each(absent, lambda one: self._answers(one.address))
         places = sorted([*places, *(one for one, well in zip(absent, answers, strict=True) if well)])

@@ -40,6 +40,7 @@ class BrokerRow(msgspec.Struct, rename="camel"):
     @ivar refusal: why its store takes no messages; null where it takes them.
     @ivar clock_offset: seconds by which its wall clock is ahead of that of the process that answers, negative where it
         is behind; null for unknown.
+    @ivar contenders: addresses of other brokers that claim to be the master of its name, and take no messages.
     """
 
     cluster: str
@@ -68,6 +69,7 @@ class BrokerRow(msgspec.Struct, rename="camel"):
     product: str | None = None
     refusal: str | None = None
     clock_offset: float | None = None
+    contenders: list[str] = []
 
 
 class BrokerView(BrokerRow):
@@ -92,6 +94,7 @@ async def broker_rows(cluster: ClusterView, view: PartialView) -> list[BrokerRow
         for one in await view.brokers.get()
     }
     for row in rows.values():
+        row.contenders = cluster.contenders.get(row.name, []) if row.id == 0 else []
         row.clock_offset = cluster.clock_offset(row.address) if row.up else None
     for status in cluster.membership.statuses():
         key = status.member.name, status.member.id

@@ -72,10 +72,13 @@ class ClusterInfo(Body):
 
     @ivar broker_addr_table: by broker name.
     @ivar cluster_addr_table: cluster, its broker names.
+    @ivar contenders: broker name, the C{host:port} of masters that claim it and are refused; left out where there are
+        none. RocketMQ has nothing of this.
     """
 
     broker_addr_table: dict[str, BrokerData] = always({})
     cluster_addr_table: dict[str, list[str]] = always({})
+    contenders: dict[str, list[str]] | None = None
 
 
 class TopicList(Body):

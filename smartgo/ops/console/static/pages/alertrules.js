@@ -29,6 +29,7 @@ export const RULES = [
   "replica-diverged",
   "replica-alone",
   "replica-behind",
+  "master-contended",
   "clock-differs",
   "registry-down",
   "group-late",

@@ -32,6 +32,7 @@ function findings(brokers, registries, groups, rules) {
     else {
       const tone = toneOf(rules, "disk-full", one.diskRatio);
       if (tone) found.push({ tone, place, text: t("attention.disk", { name: one.name, ratio: percent(one.diskRatio) }) });
+      if (one.contenders.length) found.push({ tone: "bad", place, text: t("attention.contended", { name: one.name, addresses: one.contenders.join(", ") }) });
       if (one.refusal) found.push({ tone: "bad", place, text: t("attention.refuses", { name: one.name, reason: one.refusal }) });
       const offset = one.clockOffset ?? 0;
       const clock = toneOf(rules, "clock-differs", Math.abs(offset));
