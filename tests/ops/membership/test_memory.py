@@ -10,6 +10,7 @@ from twisted.trial.unittest import SynchronousTestCase
 from smartgo.client.administration.brokers import BrokerPlace
 from smartgo.errors import BrokenTable, CallFailed
 from smartgo.ops.membership.memory import REGISTERS, MemberMemory
+from smartgo.schema.bodies import BrokerData, ClusterInfo
 from smartgo.tablefile import TableFile
 from tests.broker.fakecluster import BROKER, Cluster
 from tests.fakes import FakeEnvironment
@@ -103,10 +104,10 @@ class GoneTests(MemoryCase):
     def test_registry(self) -> None:
         """While no registry answers, the brokers that were registered are shown nevertheless, and none is missing."""
 
-        async def places() -> Any:
+        async def cluster() -> Any:
             raise CallFailed("no registry answers")
 
-        self.patch(self.front.ops.view.admin.brokers, "places", places)
+        self.patch(self.front.ops.view.admin.brokers, "cluster", cluster)
         self.cluster.pump(3.0, 1.0)
         [row] = self.get("/brokers")["items"]
         self.assertEqual((row["up"], row["state"]), (True, "up"))
@@ -120,10 +121,13 @@ class RegistryRestartTests(MemoryCase):
         super().setUp()
         self.registered: list[BrokerPlace] = []
 
-        async def places() -> list[BrokerPlace]:
-            return self.registered
+        async def cluster() -> ClusterInfo:
+            table: dict[str, BrokerData] = {}
+            for one in self.registered:
+                table.setdefault(one.name, BrokerData(one.cluster, one.name, {})).broker_addrs[one.id] = one.address
+            return ClusterInfo(broker_addr_table=table)
 
-        self.patch(self.front.ops.view.admin.brokers, "places", places)
+        self.patch(self.front.ops.view.admin.brokers, "cluster", cluster)
 
     def states(self, seconds: float) -> list[str]:
         """Return the states of all broker processes after a time."""
