@@ -76,7 +76,7 @@ class PoisonTests(GroupCase):
         def looks(faces: Faces) -> dict[str, Look]:
             return {
                 "REST": faces.rest("/dlq", dead_letters("billing", 1)),
-                "console": faces.console("", r"billing.*\b1\b"),
+                "console": faces.console("", r"billing\s+1 / 1"),
                 "CLI": faces.cli(r"billing.*\b1\b", "dlq", "ls"),
                 "doctor": faces.doctor("dead letter"),
                 "alerts": faces.alerts("dead-letters", "billing"),
