@@ -77,7 +77,7 @@ class GroupLagApi:
 
     @route("GET", "/groups/{name}/progress", scope=READ, path_type=GroupPath, answer=ProgressView, refuses=_GONE)
     async def progress(self, call: RouteCall[GroupPath, None, None]) -> ProgressView:
-        """Show the lag of a group and the estimated time to catch up; from then on the history records its lag."""
+        """Show the lag of a group and the estimated time to catch up."""
         view = self._view.partial(call.missing)
         entry = await view.group(call.path.name)
         found = await self._progress.progress(entry.name, view)
