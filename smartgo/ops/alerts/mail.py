@@ -13,7 +13,7 @@ from typing import Any, Final
 
 from twisted.internet.defer import Deferred
 from twisted.internet.defer import TimeoutError as TookTooLong
-from twisted.internet.error import ConnectError, ConnectionClosed
+from twisted.internet.error import ConnectError, ConnectingCancelledError, ConnectionClosed
 from twisted.mail.smtp import ESMTPSender, ESMTPSenderFactory, SMTPClientError
 from twisted.protocols.tls import TLSMemoryBIOFactory
 from twisted.python.failure import Failure
@@ -95,7 +95,7 @@ class MailSender:
         sending.addTimeout(TIMEOUT, self._env.clock)
         try:
             accepted, recipients = await sending
-        except TookTooLong:
+        except (TookTooLong, ConnectingCancelledError):
             raise NotDelivered(f"{receiver.server}: no answer within {TIMEOUT:g} s") from None
         except SMTPClientError as error:
             raise NotDelivered(f"{receiver.server}: {_words(error)}", 500 <= error.code < 600) from None

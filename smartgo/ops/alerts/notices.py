@@ -120,6 +120,7 @@ class NoticeQueue:
         self._in_flight: Batch | None = None
         self._tried: set[Key] = set()  # pending ones that an attempt may have brought to the receiver
         self._attempts = 0
+        self._refusals = 0  # of the attempts, those that the receiver itself refused
         self._due = 0.0  # when the pending ones may leave
         self._last_attempt = float("-inf")
 
@@ -264,7 +265,7 @@ class NoticeQueue:
         self.counts.sent += 1
         self.last_sent_ms = now_ms
         self.last_error, self.last_error_ms = "", None
-        self._attempts = 0
+        self._attempts = self._refusals = 0
         self._due = seconds
 
     def failed(self, error: str, refused: bool, now_ms: int, seconds: float) -> None:
@@ -278,10 +279,11 @@ class NoticeQueue:
         self.last_error, self.last_error_ms = error, now_ms
         self._attempts += 1
         self._due = seconds + min(LAST_RETRY, FIRST_RETRY * 2 ** min(self._attempts - 1, 16))
-        if refused and self._attempts >= REFUSALS:
+        self._refusals += refused
+        if refused and self._refusals >= REFUSALS:
             for notice in batch.notices:
                 self._drop(notice, seconds)
-            self._attempts = 0
+            self._attempts = self._refusals = 0
 
     def _end_flight(self) -> Batch:
         batch, self._in_flight = self._in_flight, None

@@ -8,12 +8,12 @@ from urllib.parse import urlsplit
 
 import msgspec
 from twisted.internet.defer import CancelledError, Deferred, succeed
-from twisted.internet.error import ConnectError, ConnectionClosed
+from twisted.internet.error import ConnectError, ConnectingCancelledError, ConnectionClosed
 from twisted.internet.interfaces import IConsumer, IProtocol, IProtocolFactory, IStreamClientEndpoint
 from twisted.internet.protocol import Protocol as TwistedProtocol
 from twisted.protocols.tls import TLSMemoryBIOFactory
 from twisted.python.failure import Failure
-from twisted.web.client import URI, Agent, ResponseFailed
+from twisted.web.client import URI, Agent, RequestTransmissionFailed, ResponseFailed
 from twisted.web.http_headers import Headers
 from twisted.web.iweb import IAgentEndpointFactory, IBodyProducer, IResponse
 from zope.interface import implementer
@@ -27,6 +27,9 @@ from smartgo.ops.alerts.notices import Batch
 
 TIMEOUT: Final = 15.0
 """Seconds for one request, from the connection to the end of the answer."""
+
+UNREACHED: Final = (CancelledError, ConnectError, ConnectingCancelledError, ConnectionClosed, OSError, SmartgoError)
+"""Errors of an attempt that may succeed later: no connection, none in time, or one that broke off."""
 
 _ANSWER: Final = 64 * 1024
 _SECRET: Final = 8192
@@ -138,8 +141,8 @@ class HttpSender:
         timer = self._env.clock.callLater(TIMEOUT, exchange.cancel)
         try:
             return await exchange
-        except (CancelledError, ConnectError, ConnectionClosed, ResponseFailed, OSError, SmartgoError) as error:
-            if timer.active() and isinstance(error, CancelledError):
+        except (*UNREACHED, RequestTransmissionFailed, ResponseFailed) as error:
+            if timer.active() and isinstance(error, (CancelledError, ConnectingCancelledError)):
                 raise  # the process stops
             late = not timer.active()
             raise NotDelivered(f"no answer within {TIMEOUT:g} s" if late else _reason(error)) from None
@@ -164,7 +167,7 @@ def _is_final(status: int) -> bool:
 def _reason(error: Exception) -> str:
     """Return why there was no answer, in words."""
     failure = Failure(error)
-    if isinstance(error, ResponseFailed) and error.reasons:
+    if isinstance(error, (RequestTransmissionFailed, ResponseFailed)) and error.reasons:
         failure = error.reasons[-1]
     return str(readable(failure).value).rstrip(".") or type(error).__name__
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import socket
 from email import message_from_bytes
 from email.message import Message
 from typing import Any
@@ -15,12 +16,28 @@ from twisted.internet.protocol import ServerFactory
 from twisted.mail import smtp
 from twisted.mail.imap4 import PLAINCredentials
 from twisted.mail.smtp import LOGINCredentials
+from twisted.trial.unittest import TestCase
 from twisted.web.resource import Resource
 from twisted.web.server import NOT_DONE_YET, Request, Site
 from zope.interface import implementer
 
 from tests.fakes import FakeEnvironment
 from tests.remoting.certificates import Authority
+
+
+def full_port(case: TestCase) -> int:
+    """Return a port of 127.0.0.1 where connections are neither accepted nor refused, as behind a firewall."""
+    listening = socket.socket()
+    case.addCleanup(listening.close)
+    listening.bind(("127.0.0.1", 0))
+    listening.listen(0)
+    port: int = listening.getsockname()[1]
+    for _ in range(3):
+        waiting = socket.socket()
+        case.addCleanup(waiting.close)
+        waiting.setblocking(False)
+        waiting.connect_ex(("127.0.0.1", port))
+    return port
 
 
 class Tls:

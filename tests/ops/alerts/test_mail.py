@@ -15,7 +15,7 @@ from smartgo.ops.alerts.mail import MailSender
 from smartgo.ops.alerts.messages import NoticeOrigin
 from smartgo.ops.alerts.notices import Batch, Notice
 from smartgo.ops.alerts.senders import NotDelivered
-from tests.ops.alerts.receivers import MailReceiver, Tls
+from tests.ops.alerts.receivers import MailReceiver, Tls, full_port
 
 BATCH = Batch(
     [
@@ -127,6 +127,13 @@ class MailTests(TestCase):
         error = await self.refused(f"127.0.0.1:{self.env.network.free_port()}")
         self.assertIn("refused", str(error))
         self.assertFalse(error.refused)
+
+    async def test_unreachable(self) -> None:
+        """A host that lets nobody connect in time is no refusal, nor a bug of ours."""
+        self.patch(mail, "TIMEOUT", 0.2)
+        server = f"localhost:{full_port(self)}"
+        error = await self.refused(server, tls="off")
+        self.assertEqual((str(error), error.refused), (f"{server}: no answer within 0.2 s", False))
 
     async def test_hangs(self) -> None:
         """A server that says nothing costs a bounded time."""

@@ -272,6 +272,18 @@ class RetryTests(QueueCase):
         self.look()
         self.assertEqual(self.deliver(400), [("b", "firing")])
 
+    def test_refused_after_outage(self) -> None:
+        """Attempts that did not reach the receiver are no refusals: a message is not given up at its first one."""
+        self.fire("group-late", "a")
+        self.look()
+        for _ in range(REFUSALS):
+            self.break_off(400)
+        for _ in range(REFUSALS - 1):
+            self.assertEqual(self.break_off(400, refused=True), [("a", "firing")])
+        self.assertEqual((self.queue.pending, self.queue.counts.dropped), (1, 0))
+        self.break_off(400, refused=True)
+        self.assertEqual((self.queue.pending, self.queue.counts.dropped), (0, 1))
+
     def test_too_old(self) -> None:
         """A notice that could not be delivered for a day is given up."""
         self.fire("group-late", "a")

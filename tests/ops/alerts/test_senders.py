@@ -19,7 +19,7 @@ from smartgo.ops.alerts.messages import NoticeOrigin
 from smartgo.ops.alerts.notices import Batch, Notice
 from smartgo.ops.alerts.senders import HttpSender, NotDelivered, check_secrets
 from tests.fakes import FakeEnvironment
-from tests.ops.alerts.receivers import HttpReceiver, Tls
+from tests.ops.alerts.receivers import HttpReceiver, Tls, full_port
 
 BATCH = Batch([Notice("group-late", "audit", "warning", "firing", 1000, 2000, None, 700.0, 700.0, 2000)])
 ORIGIN = NoticeOrigin("site-a", "https://wiki.example.com/alerts.html")
@@ -121,6 +121,12 @@ class HttpTests(TestCase):
         self.server.answers = [None]
         self.patch(senders, "TIMEOUT", 0.2)
         error = await self.refused(self.sender())
+        self.assertEqual((str(error), error.refused), ("no answer within 0.2 s", False))
+
+    async def test_unreachable(self) -> None:
+        """A host that lets nobody connect in time is no refusal of the receiver, nor a bug of ours."""
+        self.patch(senders, "TIMEOUT", 0.2)
+        error = await self.refused(self.sender(url=f"http://localhost:{full_port(self)}/"))
         self.assertEqual((str(error), error.refused), ("no answer within 0.2 s", False))
 
     async def test_tls(self) -> None:
