@@ -13,6 +13,7 @@ from twisted.internet.defer import Deferred, FirstError, gatherResults
 
 from smartgo.client.administration.topics import TopicKind, kind_of
 from smartgo.client.internal.records import FoundMessage
+from smartgo.errors import PeerRefused
 
 SWEPT: Final = 500
 """Topics that are searched, at most."""
@@ -50,7 +51,7 @@ async def sweep(
 
     @param search: returns the messages of one topic.
     @param go_on: tells before each few topics whether there is time for more.
-    @raise CallFailed: what C{search} raised first.
+    @raise CallFailed: what C{search} raised first, but that a broker declined to search one topic.
     """
     found: list[FoundMessage] = []
     searched = 0
@@ -69,4 +70,7 @@ async def sweep(
 
 
 async def _of(search: Callable[[str], Awaitable[list[FoundMessage]]], topic: str) -> list[FoundMessage]:
-    return await search(topic)
+    try:
+        return await search(topic)
+    except PeerRefused:
+        return []  # one topic that cannot be searched does not hide what others have

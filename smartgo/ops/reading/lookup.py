@@ -8,7 +8,7 @@ from smartgo.client.administration.topics import TopicKind
 from smartgo.client.internal.records import FoundMessage
 from smartgo.client.internal.search import KEY_LIMIT, BrokerSearch, address_in
 from smartgo.client.internal.topicsweep import Swept, in_order, sweep
-from smartgo.errors import BadHeader, PeerRefused
+from smartgo.errors import BadHeader
 from smartgo.ops.reading.queuereader import ClusterQueueReader
 from smartgo.ops.reading.view import PartialView
 from smartgo.schema.headerfields import INT64_MAX
@@ -78,10 +78,7 @@ class Lookup:
 
         async def ask(topic: str) -> list[FoundMessage]:
             brokers = {name: addresses[name] for name in sorted(entries[topic].configs) if name in addresses}
-            try:
-                return await search(topic, word, brokers)
-            except PeerRefused:
-                return []  # one topic that cannot be searched does not hide what others have
+            return await search(topic, word, brokers)
 
         return await sweep(in_order(entries, kinds), ask, enough, lambda: self._now() < ends)
 
