@@ -19,8 +19,9 @@ from smartgo.client.internal.deadletterjournal import (
 from smartgo.client.internal.reading import QueueQueries, Span
 from smartgo.client.messages import ReceivedMessage
 from smartgo.client.producer import Producer
-from smartgo.errors import CallFailed
+from smartgo.errors import CallFailed, PeerRefused
 from smartgo.schema.bodies import MessageQueue
+from smartgo.schema.codes import ResponseCode
 from smartgo.schema.topics import DLQ_PREFIX
 
 
@@ -89,15 +90,23 @@ class DeadLetterMarks:
 
 
 async def count_all(session: ClusterSession) -> list[DeadLetterCount]:
-    """Count the dead letters of all groups; a topic that is just gone is left out."""
+    """
+    Count the dead letters of all groups; a topic that is just gone is left out, and one of which no broker tells.
+
+    @raise CallFailed: no broker tells of any that there are.
+    """
     marks = DeadLetterMarks(session)
     found = []
+    failure: CallFailed | None = None
     for name in await session.admin.topics.names():
         if name.startswith(DLQ_PREFIX):
             try:
                 found.append(await marks.count(name))
-            except CallFailed:
-                continue
+            except CallFailed as error:
+                if not (isinstance(error, PeerRefused) and error.code == ResponseCode.TOPIC_NOT_EXIST):
+                    failure = error
+    if failure is not None and not found:
+        raise failure
     return found
 
 

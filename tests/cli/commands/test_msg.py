@@ -5,11 +5,15 @@ from __future__ import annotations
 import json
 from typing import cast
 
+from twisted.internet.defer import Deferred
 from twisted.trial.unittest import SynchronousTestCase
 
 from smartgo.cli.support.annotate import annotated
+from smartgo.client.administration.topics import Topics
 from smartgo.client.internal import topicsweep
+from smartgo.errors import PeerRefused
 from smartgo.schema import properties
+from smartgo.schema.codes import ResponseCode
 from smartgo.schema.message import NewMessage as Stored
 from smartgo.schema.record import encode
 from tests.cli.case import ClusterCase
@@ -228,6 +232,15 @@ class DeadLetterTests(ClusterCase):
         """Where there are none a person is told."""
         self.out("topic", "rm", "%DLQ%cg", "--yes")
         self.assertIn("no dead letters", self.out("dlq", "ls"))
+
+    def test_unknown(self) -> None:
+        """Where the broker that has them declines to tell, nobody is told that there are none."""
+
+        async def stats(topic: str) -> None:
+            raise PeerRefused(ResponseCode.SYSTEM_BUSY, "later")
+
+        self.patch(Topics, "stats", lambda topics, topic: Deferred.fromCoroutine(stats(topic)))
+        self.assertIn("later", self.refused("dlq", "ls", status=75))
 
     def test_resend(self) -> None:
         """Chosen ones go to the group alone, through its retry topic, as if new."""
