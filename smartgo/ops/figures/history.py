@@ -35,6 +35,10 @@ FEW_SAMPLES: Final = (Level(0, 60), *LEVELS[1:])
 """Levels of kinds with many series, which are sampled every half minute."""
 SERIES: Final = 500
 """Series that are kept of each kind."""
+BEHIND: Final = 60
+"""
+Samples in a row of an earlier time than the last point's, after which that point is taken for one of a wrong clock.
+"""
 
 _MANY: Final = frozenset({"group", "topic", "broker-lag"})
 
@@ -121,6 +125,17 @@ class _Ring:
             return 0, 0
         return first, last
 
+    def cut(self, at_ms: int) -> None:
+        """Remove what is of this time or later: a clock that was ahead stamped it."""
+        first = bisect_left(self.at, at_ms)
+        del self.at[first:]
+        for column in self.values:
+            del column[first:]
+        if self._open * self.level.seconds * 1000 > at_ms:
+            self._open = -1
+            self._sums = [0.0] * len(self._sums)
+            self._count = 0
+
     def kept(self) -> SavedLevel:
         """Return the points, with one for the samples since the last."""
         at, values = self.at[:], [column[:] for column in self.values]
@@ -143,13 +158,23 @@ class _Ring:
 
 
 class _Series:
-    """One series: its figures, and a ring a level."""
+    """
+    One series: its figures, and a ring a level.
 
-    __slots__ = ("figures", "rings")
+    @ivar behind: samples in a row that were of an earlier time than its last point.
+    """
+
+    __slots__ = ("behind", "figures", "rings")
 
     def __init__(self, kind: str, figures: Sequence[str]) -> None:
         self.figures = tuple(figures)
+        self.behind = 0
         self.rings = [_Ring(level, len(figures)) for level in (FEW_SAMPLES if kind in _MANY else LEVELS)]
+
+    @property
+    def last_ms(self) -> int:
+        """Return the time of its last point; -1 where it has none."""
+        return max((ring.at[-1] for ring in self.rings if ring.at), default=-1)
 
 
 class History:
@@ -183,16 +208,21 @@ class History:
         """
         Add a sample to a series; a sample of other figures than the last one's begins the series anew.
 
-        @param at_ms: wall clock; what is not after the last sample is left out.
+        @param at_ms: wall clock; what is not after the last point is left out. Where L{BEHIND} samples in a row are
+            not, the clock was ahead before and is right now: the points of later times go, and the series goes on.
         """
         series = self._found(name)
         if series is None or series.figures != tuple(figures):
             series = _Series(_kind(name), figures)
             self._put(name, series)
         self._kinds[_kind(name)].move_to_end(name)
-        newest = series.rings[0].at
-        if newest and at_ms <= newest[-1]:
-            return
+        if at_ms <= series.last_ms:
+            series.behind += 1
+            if series.behind < BEHIND:
+                return
+            for ring in series.rings:
+                ring.cut(at_ms)
+        series.behind = 0
         for ring in series.rings:
             ring.add(at_ms, values)
 

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from array import array
+
 from twisted.trial.unittest import SynchronousTestCase
 
 from smartgo.errors import BadBody
-from smartgo.ops.figures.history import LEVELS, History, SavedLevel, decoded, encoded
+from smartgo.ops.figures.history import BEHIND, LEVELS, History, SavedLevel, decoded, encoded
 from tests.ops.front import Front
 
 FIGURES = ("putTps", "getTps")
@@ -95,6 +97,33 @@ class HistoryTests(SynchronousTestCase):
         history = filled(10)
         history.add("cluster", BEGAN + 5000, FIGURES, (99, 99))
         self.assertNotIn(99, history.points("cluster", 0, 1 << 50, 100).values[0])
+
+    def test_put_right(self) -> None:
+        """A clock that was ahead and is put right costs ten minutes of samples, however far ahead it was."""
+        day = 86_400_000
+        history = filled(600, 10)
+        for number in range(12):
+            history.add("cluster", BEGAN + 30 * day + number * 10_000, FIGURES, (99, 99))
+        begin = BEGAN + 600_000
+        for number in range(BEHIND + 30):
+            history.add("cluster", begin + number * 10_000, FIGURES, (7, 7))
+        found = history.points("cluster", BEGAN, BEGAN + 60 * day, 1000)
+        self.assertEqual(found.at_ms, sorted(set(found.at_ms)))
+        self.assertNotIn(99, found.values[0])
+        self.assertEqual(found.at_ms[-1], begin + (BEHIND + 29) * 10_000)
+        self.assertEqual([one for one in found.values[0] if one == 7], [7] * 31)
+        hours = history.saved().series[0].levels[-1]
+        self.assertLess(max(array("q", hours.at)), BEGAN + day)
+
+    def test_put_right_after_restart(self) -> None:
+        """That holds for the minutes and hours that were kept over a restart, too."""
+        history = filled(7200, 10)
+        again = History()
+        again.restore(decoded(encoded(history.saved())))
+        for number in range(BEHIND + 5):
+            again.add("cluster", BEGAN + 600_000 + number * 10_000, FIGURES, (7, 7))
+        found = again.points("cluster", BEGAN, BEGAN + 7_200_000, 1000)
+        self.assertEqual(found.at_ms[-1], BEGAN + 600_000 + (BEHIND + 4) * 10_000)
 
     def test_kept(self) -> None:
         """Minutes and hours are there again after a restart, and go on."""
