@@ -25,7 +25,7 @@ from smartgo.client.internal.copies import copy_for, copy_to
 from smartgo.client.internal.deadletterjournal import CopyPlace, LetterPlace
 from smartgo.client.internal.reading import Span
 from smartgo.client.messages import Message, ReceivedMessage
-from smartgo.errors import PeerRefused
+from smartgo.errors import CallFailed, PeerRefused
 from smartgo.schema.codes import ResponseCode
 from smartgo.schema.topics import dlq_topic
 
@@ -344,10 +344,14 @@ async def _acknowledge(session: ClusterSession, selection: DeadLetterSelection, 
 async def _send(
     session: ClusterSession, selection: DeadLetterSelection, copy: Callable[[ReceivedMessage], Message], count: int
 ) -> None:
-    """Send copies, some concurrently. @raise CommandError: a send failed; says how many succeeded."""
+    """
+    Send copies, some concurrently.
+
+    @raise CommandError: a send failed, and how many succeeded; or all succeeded, and some could not be marked.
+    """
     producer = await producer_of(session, GROUP)
     sent = 0
-
+    unmarked: list[str] = []
     journal, who = selection.marks.writer(producer), selection.marks.who
     await journal.prepare({span.queue.broker_name for span in selection.spans if span.end > span.begin})
 
@@ -356,7 +360,10 @@ async def _send(
         queue = result.queue
         place = CopyPlace(queue.topic, queue.broker_name, queue.queue_id, result.queue_offset, result.offset_id)
         letter = LetterPlace(one.queue.queue_id, one.queue_offset)
-        await journal.resent(selection.group, who, one.queue.broker_name, letter, place)
+        try:
+            await journal.resent(selection.group, who, one.queue.broker_name, letter, place)
+        except CallFailed as error:
+            unmarked.append(str(error))  # it was sent: to send it again would be wrong
 
     async def send(portion: list[ReceivedMessage]) -> None:
         nonlocal sent
@@ -379,3 +386,8 @@ async def _send(
                     await send(portion)
                     portion = []
         await send(portion)
+    if unmarked:
+        raise CommandError(
+            f"sent {counted(sent, 'message')}, but {len(unmarked):,} could not be marked as resent, so that --all would"
+            f" send them again: {unmarked[0]}"
+        )

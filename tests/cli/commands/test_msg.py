@@ -11,7 +11,8 @@ from twisted.trial.unittest import SynchronousTestCase
 from smartgo.cli.support.annotate import annotated
 from smartgo.client.administration.topics import Topics
 from smartgo.client.internal import topicsweep
-from smartgo.errors import PeerRefused
+from smartgo.client.internal.deadletterjournal import JournalWriter
+from smartgo.errors import CallTimedOut, PeerRefused
 from smartgo.schema import properties
 from smartgo.schema.codes import ResponseCode
 from smartgo.schema.message import NewMessage as Stored
@@ -241,6 +242,18 @@ class DeadLetterTests(ClusterCase):
 
         self.patch(Topics, "stats", lambda topics, topic: Deferred.fromCoroutine(stats(topic)))
         self.assertIn("later", self.refused("dlq", "ls", status=75))
+
+    def test_unmarked(self) -> None:
+        """A resent one that cannot be marked is told as sent: to resend it again would be wrong."""
+
+        async def resent(*what: object) -> None:
+            raise CallTimedOut("a send", 3.0)
+
+        self.patch(JournalWriter, "resent", resent)
+        result = self.invoke("dlq", "resend", "cg", "--all", "--yes", status=1)
+        self.assertIn("sent 3 messages, but 3 could not be marked as resent", result.stderr)
+        self.cluster.pump(1.0)
+        self.assertEqual(len(self.cluster.pull("%RETRY%cg")[1]), 3)
 
     def test_resend(self) -> None:
         """Chosen ones go to the group alone, through its retry topic, as if new."""
