@@ -15,6 +15,7 @@ from smartgo.broker.openbroker import OpenBroker
 from smartgo.broker.settings.storesettings import store_settings
 from smartgo.config.loading import BROKER, REGISTRY, Configuration, Surroundings, load
 from smartgo.env.interfaces import IEnvironment
+from smartgo.ha.interfaces import SlaveState
 from smartgo.node import broker as broker_node
 from smartgo.node import registry as registry_node
 from smartgo.node.assembly import NodeService
@@ -248,6 +249,11 @@ class BrokerNode(Node):
     def is_master(self) -> bool:
         """Tell whether it is a master."""
         return self.flags["brokerRole"] != "SLAVE"
+
+    @property
+    def follows(self) -> bool:
+        """Tell whether it is a slave that follows its master."""
+        return self.opened is not None and self.opened.replication.now().state is SlaveState.FOLLOWING
 
 
 class Cluster:

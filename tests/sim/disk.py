@@ -184,8 +184,10 @@ class Disk(FakeFiles):
         self._journal.append(Names(self._changes, dict(self.files), set(self.directories)))
 
     def _listing(self, path: str) -> Listing:
-        files = {name: file for name, file in self.files.items() if posixpath.dirname(name) == path}
-        inner = (one for one in self.directories if posixpath.dirname(one) == path and one != path)
+        under = path.rstrip("/") + "/"
+        size = len(under)
+        files = {name: file for name, file in self.files.items() if name.startswith(under) and name.find("/", size) < 0}
+        inner = (one for one in self.directories if one.startswith(under) and one != path and one.find("/", size) < 0)
         return Listing(files, frozenset(inner))
 
     def _force(self, change: int, *directories: str) -> None:
@@ -367,7 +369,7 @@ class Disk(FakeFiles):
         left = {id(file) for file in files.values()}
         for source, target, file in self._renamed:
             if id(file) not in left and self.files.get(target) is file and posixpath.dirname(source) in directories:
-                files[source] = file
+                files.setdefault(source, file)  # another file may have that name by now
         return Names(0, files, directories)
 
 

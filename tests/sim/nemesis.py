@@ -87,7 +87,7 @@ def plan(profile: Profile, streams: Streams, nodes: list[str], seconds: float) -
     if not profile.kinds:
         return []
     chance = streams.of("nemesis")
-    kinds = (*profile.kinds, *("storm",) * (3 * ("storm" in profile.kinds)))
+    kinds = (*profile.kinds, *("storm",) * ("storm" in profile.kinds))
     free = dict.fromkeys(nodes, 0.0)
     faults: list[Fault] = []
     time = _BEGIN
@@ -475,7 +475,7 @@ class Nemesis:
         else:
             kind = Ok if moment == "acknowledged" else Read
             self._when_seen(kind, node.broker, until, die, chance.randrange(1, 20))
-        self._let_storm(chance.choice((4, 8, 16)), lasts)
+        self._let_storm(chance.choice((2, 4, 8)), lasts)
 
         def again() -> int:
             nonlocal deaths

@@ -23,6 +23,7 @@ from tests.sim.seeds import Streams
 from tests.sim.trace import Trace
 from tests.sim.workload import SETTLED, Workload
 
+_STARTED: Final = 20.0  # virtual seconds in which slaves follow, where nothing fails yet
 _NEVER: Final = 600.0  # virtual seconds after which what a run waits for does not come any more
 
 
@@ -123,6 +124,7 @@ class Simulation:
         gc.disable()  # what dead processes leave behind must not be collected, and run, in the middle
         try:
             self.cluster.start()
+            self._let_slaves_follow()
             self._await(self.workload.start(), "the clients' start")
             self.nemesis.start(self.without)
             self.kernel.run(max(0.0, self.minutes * 60 - self.kernel.now))
@@ -153,6 +155,13 @@ class Simulation:
             dict(sorted(judgement.counts.items())),
             tuple(self.trace.lines),
         )
+
+    def _let_slaves_follow(self) -> None:
+        """Let time pass until slaves follow: one that comes when a log file is full begins with the next (RocketMQ)."""
+        slaves = [node for node in self.cluster.brokers.values() if not node.is_master]
+        end = self.kernel.now + _STARTED
+        while self.kernel.now < end and not all(node.follows for node in slaves):
+            self.kernel.run(0.1)
 
     def _await(self, waiting: Deferred[None], what: str) -> None:
         """Let time pass until something is done; record that it never is."""

@@ -85,6 +85,7 @@ class KindTests(SynchronousTestCase):
     def test_each(self) -> None:
         """A fault of each kind happens, ends, and the run is valid."""
         simulation = Simulation(8, 3.0)
+        simulation.workload.rate = 0.25
         targets = ["broker-a-0", "broker-b-1", "registry-1", "broker-b-0", "broker-a-1"]
         faults = []
         for number, kind in enumerate((*KINDS, *LINKS)):

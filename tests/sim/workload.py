@@ -46,7 +46,7 @@ from tests.sim.seeds import Streams
 SETTLED: Final = 60.0
 """Seconds after the last fault within which sends must succeed, and consumers have consumed all (reliability T3)."""
 
-RATE: Final = 0.25
+RATE: Final = 0.15
 """Sends a second of each producer."""
 
 _PAUSE: Final = 0.5  # seconds before what was refused is tried again
