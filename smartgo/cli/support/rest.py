@@ -202,11 +202,13 @@ class RestOptions:
 
     def api(self, env: IEnvironment) -> RestClient:
         """Return the client. @raise SettingError: a file cannot be read, or the URL is not valid."""
-        return self._client(env, self.url or env.host.variable(URL_VARIABLE) or _USUAL)
+        return self._client(env, self.url or env.host.variable(URL_VARIABLE) or _USUAL, self._token(env))
 
     def beside(self, env: IEnvironment, brokers: Iterable[str]) -> list[RestClient]:
         """
         Return clients of the APIs that brokers of this machine serve where nothing else is set; none if one was named.
+
+        Nobody named these addresses, so they get no token but that which smartgo dev left for them.
 
         @param brokers: C{host:port} each.
         @raise SettingError: a file cannot be read.
@@ -215,11 +217,10 @@ class RestOptions:
             return []
         places = [address.rpartition(":") for address in brokers]
         ports = sorted({int(port) + _BESIDE for host, _, port in places if is_loopback_host(host)})
-        return [self._client(env, f"http://127.0.0.1:{port}") for port in ports if port != OPS_PORT]
+        return [self._client(env, f"http://127.0.0.1:{port}", None) for port in ports if port != OPS_PORT]
 
-    def _client(self, env: IEnvironment, url: str) -> RestClient:
+    def _client(self, env: IEnvironment, url: str, token: str | None) -> RestClient:
         tls = None if self._ca is None else ClientTLS(env, self._ca)
-        token = self._token(env)
         local = find_token(env, url) if token is None else None
         return RestClient(env, url, token, tls) if local is None else RestClient(env, url, local[0], tls, local[1])
 

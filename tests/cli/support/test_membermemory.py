@@ -96,6 +96,8 @@ class UnknownTests(MemoryCase):
         self.assertIsNone(self.ask(["10.0.0.7:10931", BROKER]).missing)
         missing = self.ask(["10.0.0.7:10931", "127.0.0.1:10931"]).missing
         self.assertEqual([one.broker for one in missing or ()], ["broker-a"])
+        self.env.host.variables["SMARTGO_TOKEN"] = "not for a guessed address, where a wrong one is refused"
+        self.assertIsNotNone(self.ask(["127.0.0.1:10931"]).missing)
         self.env.host.variables["SMARTGO_API"] = API
         self.assertIn(API, self.ask(["127.0.0.1:10931"]).reason)
 
