@@ -560,7 +560,7 @@ class PagesTests(ConsoleCase):
         self.assertEqual(page.get_by_label("Topic", exact=True).input_value(), EVIL)
         self.go(page, f"topics?q={quote(EVIL[:100])}")
         page.get_by_text(f"No entries contain “{EVIL[:100]}”").wait_for()
-        page.get_by_label("Topic, group, client, message ID").fill(EVIL[:100])
+        page.get_by_label("Topic, group, client, message key or ID").fill(EVIL[:100])
         page.get_by_text("Nothing found").wait_for()
         self.assertEqual(page.locator("main script, main img").count(), 0)
 

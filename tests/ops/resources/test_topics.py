@@ -9,12 +9,11 @@ import msgspec
 from twisted.internet.defer import Deferred, succeed
 from twisted.trial.unittest import SynchronousTestCase
 
-from smartgo.client.administration.brokers import BrokerPlace
 from smartgo.ops.membership.memory import MemberMemory
 from smartgo.ops.reading.view import ClusterView
 from smartgo.ops.resources.topics import TopicsApi, TopicsQuery
 from smartgo.ops.web.partial import Missing
-from smartgo.schema.bodies import TopicConfig
+from smartgo.schema.bodies import ClusterInfo, TopicConfig
 from smartgo.tablefile import TableFile
 from tests.fakes import FakeClock, FakeEnvironment
 
@@ -49,9 +48,9 @@ class Admin:
 class Brokers:
     """No broker processes."""
 
-    def places(self) -> Deferred[list[BrokerPlace]]:
+    def cluster(self) -> Deferred[ClusterInfo]:
         """Return which there are."""
-        return succeed([])
+        return succeed(ClusterInfo())
 
 
 class ScaleTests(SynchronousTestCase):
