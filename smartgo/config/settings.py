@@ -828,7 +828,7 @@ class OpsConfig(Table, frozen=True, kw_only=True, rename=file_name):
             "The address of the page with a section for each alert rule, such as a copy of the page on alerts; notices"
             " link to its anchors, alert-RULE.",
             pattern=r"(?:https?://[\x21-\x7e]{1,1000})?",
-            says="http://... or https://...",
+            says="an http or https URL",
             otherwise="none: notices name the page of the documents",
         ),
     )

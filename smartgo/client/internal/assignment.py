@@ -281,7 +281,7 @@ class Assignment:
             pulling.stop()
         await self._after_round()
         end = self._clock.seconds() + seconds
-        for pulling in self.queues.values():
+        for pulling in list(self.queues.values()):  # a restart under way may take some out
             await self._until_idle(pulling.held, max(0.0, end - self._clock.seconds()))
         await self.persist()
         for pulling in self.queues.values():
