@@ -500,7 +500,7 @@ class Nemesis:
             return False
         if master.machine.disk.sick or slave.machine.disk.sick:
             return False
-        return there.replication.now().state is SlaveState.FOLLOWING and self._same_topics(master, slave)
+        return slave.follows and self._same_topics(master, slave)
 
     def _same_topics(self, master: BrokerNode, slave: BrokerNode) -> bool:
         """Return whether both run, and a slave has the topics of its master: it would bring back deleted ones."""

@@ -176,7 +176,7 @@ class Simulation:
         for node in self.cluster.brokers.values():
             if not node.is_master and node.opened is not None:
                 now = node.opened.replication.now()
-                if now.behind or now.state is None or now.state.value != "following":
+                if now.behind or not node.follows:
                     self.recorder.add(Stuck(text=f"{node.name} has not caught up: {now}"))
 
 

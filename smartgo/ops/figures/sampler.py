@@ -11,8 +11,6 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, Final, TypeAlias
 
 import msgspec
-from twisted.internet.defer import Deferred
-from twisted.internet.interfaces import IDelayedCall
 from twisted.logger import Logger
 
 from smartgo.client.administration.brokers import BrokerPlace
@@ -20,6 +18,7 @@ from smartgo.env.interfaces import IEnvironment
 from smartgo.errors import BadBody, CallFailed
 from smartgo.ops.figures.history import History, decoded, encoded_part, joined
 from smartgo.ops.figures.processcounts import counts_of, number_of
+from smartgo.ops.figures.samplingschedule import SamplingSchedule
 from smartgo.ops.membership.table import BrokerState, ProcessState
 from smartgo.ops.reading.progress import Progress, ProgressReader
 from smartgo.ops.reading.replicas import following_of
@@ -155,9 +154,7 @@ class FigureSampler:
         self._rows: list[BrokerFigures] | None = None
         self.history = history
         self._listeners: list[FigureListener] = []
-        self._call: IDelayedCall | None = None
-        self._busy: Deferred[None] | None = None
-        self._stopped = False
+        self._schedule = SamplingSchedule(env.clock, "the cluster", self._look, self._pause)
         self._last: _Totals = {}
         self._recorded: _Totals = {}
         self._record_due = 0.0
@@ -183,16 +180,11 @@ class FigureSampler:
     def start(self) -> None:
         """Start sampling."""
         self._save_due = self._env.clock.seconds() + SAVED
-        self._later(LISTENED)
+        self._schedule.start(LISTENED)
 
     async def stop(self) -> None:
         """Stop sampling and save the history."""
-        self._stopped = True
-        if self._call is not None:
-            self._call.cancel()
-            self._call = None
-        if self._busy is not None:
-            self._busy.cancel()
+        self._schedule.stop()
         await self._save()
 
     def listen(self, listener: FigureListener) -> None:
@@ -200,40 +192,25 @@ class FigureSampler:
         self._listeners.append(listener)
         if listener.groups:
             self._groups_due = 0.0
-        if self._call is not None and not self._stopped:
-            self._call.cancel()
-            self._later(0.0)
+        self._schedule.hurry()
 
     def leave(self, listener: FigureListener) -> None:
         """Stop sending samples to this listener."""
         self._listeners.remove(listener)
 
-    def _later(self, seconds: float) -> None:
-        self._call = self._env.clock.callLater(seconds, self._tick)
-
-    def _tick(self) -> None:
-        self._call = None
-        began = self._env.clock.seconds()
-        self._rows = None
-        self._busy = Deferred.fromCoroutine(self._round())
-        self._busy.addErrback(self._failed).addCallback(self._tell_look).addErrback(self._failed)
-        self._busy.addCallback(self._done, began)
-
-    def _failed(self, failure: Any) -> None:
-        if not self._stopped and not failure.check(CallFailed):
-            self._log.failure("sampling the cluster failed", failure)
-
-    def _tell_look(self, _: object) -> None:
-        if not self._stopped:
-            self._looked(self._rows)
-
-    def _done(self, _: object, began: float) -> None:
-        self._busy = None
-        if not self._stopped:
-            pause = LISTENED if self._listeners else UNHEARD
-            self._later(max(0.0, began + pause - self._env.clock.seconds()))
+    def _pause(self, took: float) -> float:
+        return max(0.0, (LISTENED if self._listeners else UNHEARD) - took)
 
     # -- looking -----------------------------------------------------------------------------------------------
+
+    async def _look(self) -> None:
+        """Take a sample, and tell whoever wants to know each look, also one that failed."""
+        self._rows = None
+        try:
+            await self._round()
+        finally:
+            if not self._schedule.stopped:
+                self._looked(self._rows)
 
     async def _round(self) -> None:
         now = self._env.clock.seconds()

@@ -11,15 +11,12 @@ from collections.abc import Iterable, Mapping
 from typing import Final, Literal, TypeAlias
 
 import msgspec
-from twisted.internet.defer import Deferred
-from twisted.internet.interfaces import IDelayedCall
-from twisted.logger import Logger
-from twisted.python.failure import Failure
 
 from smartgo.env.interfaces import IClock
 from smartgo.errors import CallFailed
 from smartgo.ops.figures.history import SERIES, History
 from smartgo.ops.figures.samplechoice import SampleChoice
+from smartgo.ops.figures.samplingschedule import SamplingSchedule
 from smartgo.ops.reading.survey import GroupSurvey, LagParts, SurveyedGroup
 from smartgo.ops.reading.view import ClusterView, PartialView, each
 from smartgo.ops.web.partial import Missing
@@ -66,8 +63,6 @@ class SubjectSampler:
     @ivar history: where the samples go: series C{group:NAME}, C{topic:NAME} and C{broker-lag:NAME}.
     """
 
-    _log = Logger()
-
     def __init__(
         self, clock: IClock, view: ClusterView, survey: GroupSurvey, history: History, limit: int = SERIES
     ) -> None:
@@ -82,40 +77,19 @@ class SubjectSampler:
         self._topic_ends = _Growth()
         self._sampled: dict[str, set[str]] = {"group": set(), "topic": set()}
         self._known = {"group": 0, "topic": 0}
-        self._call: IDelayedCall | None = None
-        self._busy: Deferred[None] | None = None
-        self._stopped = False
+        self._schedule = SamplingSchedule(
+            clock, "groups and topics", self.sample, lambda took: max(EVERY - took, REST * took)
+        )
 
     # -- its life ----------------------------------------------------------------------------------------------
 
     def start(self) -> None:
         """Start sampling."""
-        self._call = self._clock.callLater(BEGIN, self._tick)
+        self._schedule.start(BEGIN)
 
     def stop(self) -> None:
         """Stop sampling."""
-        self._stopped = True
-        if self._call is not None:
-            self._call.cancel()
-            self._call = None
-        if self._busy is not None:
-            self._busy.cancel()
-
-    def _tick(self) -> None:
-        self._call = None
-        began = self._clock.seconds()
-        self._busy = Deferred.fromCoroutine(self.sample())
-        self._busy.addErrback(self._failed).addCallback(self._done, began)
-
-    def _failed(self, failure: Failure) -> None:
-        if not self._stopped and not failure.check(CallFailed):
-            self._log.failure("sampling groups and topics failed", failure)
-
-    def _done(self, _: object, began: float) -> None:
-        self._busy = None
-        if not self._stopped:
-            took = self._clock.seconds() - began
-            self._call = self._clock.callLater(max(EVERY - took, REST * took), self._tick)
+        self._schedule.stop()
 
     # -- what is covered ---------------------------------------------------------------------------------------
 
