@@ -1,8 +1,9 @@
 """
 Plant known bugs into copies of the tree, and let the simulator look for them (reliability T7).
 
-Each file in C{tests/sim/bugs} is a bug: a sentence on what is wrong, and a patch. A seed finds it if it fails with the
-bug and does not fail without. No rule of the checker is made for one of them.
+Each file in C{tests/sim/bugs} is a bug: a sentence on what is wrong, what the profile of a seed needs to show it, and a
+patch. A seed finds it if it fails with the bug and does not fail without. No rule of the checker is made for one of
+them.
 
     python -m tests.sim.planted                   all bugs, up to 300 seeds each
     python -m tests.sim.planted --bug 3 --bug 7   these
@@ -23,6 +24,10 @@ from collections import Counter
 from collections.abc import Callable, Generator, Sequence
 from typing import Final, NamedTuple
 
+from tests.sim.profile import Profile
+from tests.sim.reducer import ranges
+from tests.sim.seeds import Streams
+
 ROOT: Final = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 BUGS: Final = os.path.join(ROOT, "tests", "sim", "bugs")
 
@@ -31,6 +36,7 @@ _NOT_COPIED: Final = shutil.ignore_patterns("__pycache__", "golden", "interop", 
 _FILE: Final = re.compile(r"^--- a/(.+)\n\+\+\+ b/.+\n", re.MULTILINE)
 _HUNK: Final = re.compile(r"^@@ .*\n", re.MULTILINE)
 _NAME: Final = re.compile(r"(\d\d)-([a-z0-9-]+)\.patch")
+_NEEDS: Final = "Needs: "
 _HISTORY: Final = re.compile(r"seed (\d+), \w+: ([\w -]+?):")
 
 
@@ -54,6 +60,13 @@ class Bug(NamedTuple):
     text: str
     """What is wrong, in a sentence."""
     edits: tuple[Edit, ...]
+    needs: tuple[tuple[str, ...], ...] = ()
+    """What a profile needs to show the bug: one of each tuple, see L{Profile.has}; nothing: every seed may show it."""
+
+    def fits(self, seed: int) -> bool:
+        """Tell whether the profile of a seed has what the bug needs."""
+        profile = Profile.draw(Streams(seed))
+        return all(any(map(profile.has, alternatives)) for alternatives in self.needs)
 
     def plant(self, root: str) -> None:
         """
@@ -78,7 +91,9 @@ class Bug(NamedTuple):
 
 def read_bug(name: str, patch: str) -> Bug:
     """
-    Read a patch: a sentence, an empty line, and a unified diff.
+    Read a patch: a sentence, an empty line, what a profile needs if that is anything, and a unified diff.
+
+    A line C{Needs: sync_flush, power|storm} asks for C{sync_flush} and for one of C{power} and C{storm}.
 
     @param name: of its file.
     @raise ValueError: the name is not C{NN-words.patch}.
@@ -87,6 +102,7 @@ def read_bug(name: str, patch: str) -> Bug:
     if found is None:
         raise ValueError(f"{name} is no name of a planted bug")
     text, *parts = _FILE.split(patch)
+    text, _, needs = text.partition(_NEEDS)
     edits: list[Edit] = []
     for path, hunks in zip(parts[::2], parts[1::2], strict=True):
         for hunk in _HUNK.split(hunks)[1:]:
@@ -94,7 +110,11 @@ def read_bug(name: str, patch: str) -> Bug:
             old = "".join(line[1:] for line in lines if line[0] in " -")
             new = "".join(line[1:] for line in lines if line[0] in " +")
             edits.append(Edit(path, old, new))
-    return Bug(int(found[1]), found[2], " ".join(text.split()), tuple(edits))
+    return Bug(int(found[1]), found[2], " ".join(text.split()), tuple(edits), _needs(needs))
+
+
+def _needs(text: str) -> tuple[tuple[str, ...], ...]:
+    return tuple(tuple(one.strip().split("|")) for one in text.split(",")) if text.strip() else ()
 
 
 def bugs() -> list[Bug]:
@@ -124,14 +144,16 @@ class Failure(NamedTuple):
 class Search(NamedTuple):
     """How seeds are run: by the simulator, or by the random histories, which are quicker and see less."""
 
-    arguments: Callable[[argparse.Namespace, int, int], Sequence[str]]
-    """Of the command, for an inclusive range of seeds."""
+    arguments: Callable[[argparse.Namespace, Sequence[int]], Sequence[str]]
+    """Of the command, for some seeds, at least one."""
     read: Callable[[str], Failure | None]
     """Reads a line of its output; C{None}: no failure."""
+    by_profile: bool
+    """Seeds whose profile does not have what a bug needs are left out."""
 
 
-def _simulations(asked: argparse.Namespace, first: int, last: int) -> Sequence[str]:
-    span = ("--seeds", f"{first}-{last}", "--minutes", str(asked.minutes), "--jobs", str(asked.jobs))
+def _simulations(asked: argparse.Namespace, seeds: Sequence[int]) -> Sequence[str]:
+    span = ("--seeds", ranges(seeds), "--minutes", str(asked.minutes), "--jobs", str(asked.jobs))
     return ("tests.sim", *span, "--json")
 
 
@@ -144,8 +166,8 @@ def _read_simulation(line: str) -> Failure | None:
     return Failure(found["seed"], tuple(dict.fromkeys(one.split(":")[0] for one in found["violations"])))
 
 
-def _histories(asked: argparse.Namespace, first: int, last: int) -> Sequence[str]:
-    span = ("--first", str(first), "--count", str(last - first + 1), "--jobs", str(asked.jobs))
+def _histories(asked: argparse.Namespace, seeds: Sequence[int]) -> Sequence[str]:
+    span = ("--first", str(seeds[0]), "--count", str(len(seeds)), "--jobs", str(asked.jobs))
     kind = () if asked.kind is None else ("--kind", asked.kind)
     return ("tests.histories", *span, *kind, "--no-shrink")
 
@@ -156,17 +178,23 @@ def _read_history(line: str) -> Failure | None:
 
 
 SEARCHES: Final = {
-    "sim": Search(_simulations, _read_simulation),
-    "histories": Search(_histories, _read_history),
+    "sim": Search(_simulations, _read_simulation, by_profile=True),
+    "histories": Search(_histories, _read_history, by_profile=False),
 }
 
 
 def failures(
-    root: str, search: Search, asked: argparse.Namespace, first: int, last: int
+    root: str, search: Search, asked: argparse.Namespace, seeds: Sequence[int]
 ) -> Generator[Failure, None, None]:
-    """Run seeds in a tree, and yield those that fail, as they are found; closing the iterator ends the run."""
+    """
+    Run seeds in a tree, and yield those that fail, as they are found; closing the iterator ends the run.
+
+    @param seeds: in ascending order; of histories without a gap.
+    """
+    if not seeds:
+        return
     environment = {**os.environ, "PYTHONPATH": root, "PYTHONDONTWRITEBYTECODE": "1"}
-    command = (sys.executable, "-m", *search.arguments(asked, first, last))
+    command = (sys.executable, "-m", *search.arguments(asked, seeds))
     with subprocess.Popen(command, cwd=root, env=environment, stdout=subprocess.PIPE, text=True) as running:
         assert running.stdout is not None
         try:
@@ -185,6 +213,8 @@ class Found(NamedTuple):
     rules: Counter[str]
     tried: int
     """Seeds that were run."""
+    unfit: int
+    """Seeds among these that were left out, as their profile does not have what the bug needs."""
     excused: int
     """Seeds that fail without the bug too."""
 
@@ -195,31 +225,42 @@ def look_for(bug: Bug, asked: argparse.Namespace) -> Found:
     seeds: list[int] = []
     rules: Counter[str] = Counter()
     excused = 0
-    tried = asked.seeds
+    span = range(asked.first, asked.first + asked.seeds)
+    fitting = [seed for seed in span if bug.fits(seed)] if search.by_profile else list(span)
+    last = span[-1]
     with tempfile.TemporaryDirectory(prefix="smartgo-planted-") as root:
         copy_tree(root)
         bug.plant(root)
-        found = failures(root, search, asked, asked.first, asked.first + asked.seeds - 1)
+        found = failures(root, search, asked, fitting)
         for failure in found:
-            if any(failures(ROOT, search, asked, failure.seed, failure.seed)):
+            if any(failures(ROOT, search, asked, [failure.seed])):
                 excused += 1
                 continue
             seeds.append(failure.seed)
             rules.update(failure.rules)
             if len(seeds) == asked.enough:
-                tried = failure.seed - asked.first + 1
+                last = failure.seed
                 break
         found.close()
-    return Found(tuple(sorted(seeds)), rules, tried, excused)
+    tried = sum(seed <= last for seed in fitting)
+    return Found(tuple(sorted(seeds)), rules, tried, last - asked.first + 1 - tried, excused)
+
+
+def _count(text: str) -> int:
+    """Read a number of things. @raise ValueError: it is none, or less than 1."""
+    number = int(text)
+    if number < 1:
+        raise ValueError(text)
+    return number
 
 
 def main(arguments: Sequence[str]) -> int:
     """Look for planted bugs, and print a line for each; return 1 if one was not found."""
     parser = argparse.ArgumentParser(prog="python -m tests.sim.planted", description="Look for planted bugs.")
     parser.add_argument("--bug", type=int, action="append", help="the number of a bug; by default all are tried")
-    parser.add_argument("--seeds", type=int, default=300, help="seeds to try at most (300)")
+    parser.add_argument("--seeds", type=_count, default=300, help="seeds to try at most (300)")
     parser.add_argument("--first", type=int, default=0, help="the first of them (0)")
-    parser.add_argument("--enough", type=int, default=3, help="end the search for a bug after so many seeds (3)")
+    parser.add_argument("--enough", type=_count, default=3, help="end the search for a bug after so many seeds (3)")
     parser.add_argument("--minutes", type=float, default=8, help="virtual minutes a seed (8)")
     parser.add_argument("--jobs", type=int, default=1, help="processes side by side (1)")
     parser.add_argument("--by", choices=sorted(SEARCHES), default="sim", help="what runs the seeds (sim)")
@@ -237,6 +278,7 @@ def main(arguments: Sequence[str]) -> int:
             if found.seeds
             else f"NOT FOUND in {found.tried} seeds"
         )
+        said += f" with a fitting profile, {found.unfit} without" if found.unfit else ""
         which = ", ".join(map(str, found.seeds[:5]))
         rules = ", ".join(f"{rule} {count}" for rule, count in found.rules.most_common())
         excused = f"; {found.excused} seeds fail without it too" if found.excused else ""

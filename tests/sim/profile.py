@@ -109,6 +109,15 @@ class Profile:
             kinds, interval = kinds[-1:] + tuple(few.sample(kinds[:-1], _FEW - 1)), 10.0
         return replace(drawn, log_begins=FAR - FAR % drawn.log_file_size if far else 0, kinds=kinds, interval=interval)
 
+    def has(self, name: str) -> bool:
+        """
+        Tell whether this profile has a kind of fault, or a property that is true or not zero.
+
+        @param name: of the kind, or of an attribute.
+        @raise AttributeError: there is neither.
+        """
+        return name in self.kinds if name in (*KINDS, *LINKS, *PAIRED) else bool(getattr(self, name))
+
     def __str__(self) -> str:
         """Return the profile in one line."""
         modes = [

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import argparse
 import ast
 import json
 import os
@@ -10,6 +11,8 @@ import shutil
 from twisted.trial.unittest import SynchronousTestCase
 
 from tests.sim.planted import BUGS, ROOT, SEARCHES, Failure, PatchRefused, bugs, read_bug
+from tests.sim.profile import Profile
+from tests.sim.seeds import Streams
 
 PATCH = """Say it wrong.
 
@@ -45,6 +48,20 @@ class PatchTests(SynchronousTestCase):
         self.assertEqual((bug.number, bug.name, bug.text), (1, "one", "Say it wrong."))
         self.assertEqual([edit.path for edit in bug.edits], ["one.py", "one.py"])
         self.assertRaises(ValueError, read_bug, "one.patch", PATCH)
+
+    def test_needs(self) -> None:
+        """A seed fits a bug if its profile has one alternative of each need; with no needs each seed does."""
+        bug = read_bug("01-one.patch", PATCH.replace("---", "Needs: sync_flush, power|storm\n\n---", 1))
+        self.assertEqual((bug.text, bug.needs), ("Say it wrong.", (("sync_flush",), ("power", "storm"))))
+        for seed in range(30):
+            profile = Profile.draw(Streams(seed))
+            self.assertEqual(bug.fits(seed), profile.sync_flush and not {"power", "storm"}.isdisjoint(profile.kinds))
+        self.assertTrue(all(map(read_bug("01-one.patch", PATCH).fits, range(30))))
+
+    def test_unknown_need(self) -> None:
+        """A need that no profile knows is an error, not a bug that no seed fits."""
+        bug = read_bug("01-one.patch", PATCH.replace("---", "Needs: thunder\n\n---", 1))
+        self.assertRaises(AttributeError, bug.fits, 0)
 
     def test_planted(self) -> None:
         """All places of a file are changed, wherever they have moved to."""
@@ -86,12 +103,20 @@ class BugsTests(SynchronousTestCase):
         self.assertEqual(len(found), len(os.listdir(BUGS)))
         for bug in found:
             self.assertTrue(bug.text.endswith("."), bug.name)
+            fitting = sum(map(bug.fits, range(100)))
+            self.assertGreater(fitting, 5, f"{bug.name}: hardly a seed fits")
 
 
 class SearchTests(SynchronousTestCase):
     def test_simulations(self) -> None:
         """The lines of the simulator: a failure is a verdict that is invalid, with the kinds of what was violated."""
-        read = SEARCHES["sim"].read
+        search = SEARCHES["sim"]
+        read = search.read
+        asked = argparse.Namespace(minutes=6.0, jobs=1)
+        self.assertEqual(
+            list(search.arguments(asked, [2, 3, 4, 9])),
+            ["tests.sim", "--seeds", "2-4,9", "--minutes", "6.0", "--jobs", "1", "--json"],
+        )
         self.assertEqual(read("100 seeds in 5 s"), None)
         line = {"seed": 7, "verdict": "valid", "violations": [], "hits": {}}
         self.assertEqual(read(json.dumps(line)), None)
