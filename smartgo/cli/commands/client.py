@@ -11,8 +11,9 @@ from smartgo.cli.support.completions import group_names
 from smartgo.cli.support.output import OUTPUT, TEXT, Columns, moment, print_rows, print_value
 from smartgo.cli.support.rest import RestClient, RestOptions, api_options
 from smartgo.cli.support.running import MISSING, CommandError
-from smartgo.cli.support.session import YES, ClusterOptions, ClusterSession, cluster_options, confirm
+from smartgo.cli.support.session import YES, ClusterSession, confirm
 from smartgo.cli.support.texts import examples
+from smartgo.cli.support.wholeanswers import ReadingOptions, reading_options
 from smartgo.client.administration.clients import GroupMember
 
 _COLUMNS: Columns[GroupMember] = {
@@ -51,8 +52,8 @@ def client() -> None:
 @click.option("-g", "--group", metavar="NAME", shell_complete=group_names, help="Only members of this group.")
 @click.option("--role", type=click.Choice(["producer", "consumer"]), help="Only producers, or only consumers.")
 @OUTPUT
-@cluster_options
-def ls(cluster: ClusterOptions, group: str | None, role: str | None, output: str) -> None:
+@reading_options
+def ls(cluster: ReadingOptions, group: str | None, role: str | None, output: str) -> None:
     """List the connected clients, one line for each group of a client."""
 
     async def work(session: ClusterSession) -> None:
@@ -62,7 +63,7 @@ def ls(cluster: ClusterOptions, group: str | None, role: str | None, output: str
             rows += [one for one in await clients.producers() if group in (None, one.group)]
         if role != "producer":
             rows += await clients.consumers(group)
-        print_rows(output, rows, _COLUMNS, "No client is connected.")
+        print_rows(output, rows, _COLUMNS, cluster.nothing("No client is connected."))
 
     cluster.do(work)
 
@@ -70,8 +71,8 @@ def ls(cluster: ClusterOptions, group: str | None, role: str | None, output: str
 @client.command("show", epilog=examples("smartgo client show 10.0.0.1@4711 -o yaml"))
 @click.argument("client_id", metavar="CLIENT")
 @OUTPUT
-@cluster_options
-def show(cluster: ClusterOptions, client_id: str, output: str) -> None:
+@reading_options
+def show(cluster: ReadingOptions, client_id: str, output: str) -> None:
     """Show the groups that CLIENT is in. To see its queues, run "smartgo group info GROUP CLIENT"."""
 
     async def work(session: ClusterSession) -> None:

@@ -19,8 +19,9 @@ from smartgo.cli.support.output import OUTPUT, TEXT, counted, moment, print_rows
 from smartgo.cli.support.progress import ProgressLine
 from smartgo.cli.support.reading import QueuePosition, TopicReader
 from smartgo.cli.support.running import MISSING, CommandError
-from smartgo.cli.support.session import DRY_RUN, YES, ClusterOptions, ClusterSession, cluster_options, confirm
+from smartgo.cli.support.session import DRY_RUN, YES, ClusterSession, confirm
 from smartgo.cli.support.texts import examples
+from smartgo.cli.support.wholeanswers import ReadingOptions, reading_options
 from smartgo.client.internal.copies import copy_for, copy_to
 from smartgo.client.internal.deadletterjournal import CopyPlace, LetterPlace
 from smartgo.client.internal.reading import Span
@@ -48,8 +49,8 @@ def dlq() -> None:
 
 @dlq.command("ls", epilog=examples("smartgo dlq ls", "smartgo dlq ls -o json"))
 @OUTPUT
-@cluster_options
-def ls(cluster: ClusterOptions, output: str) -> None:
+@reading_options
+def ls(cluster: ReadingOptions, output: str) -> None:
     """List the groups that have dead letters. Open ones were neither resent nor acknowledged."""
 
     async def work(session: ClusterSession) -> None:
@@ -63,7 +64,7 @@ def ls(cluster: ClusterOptions, output: str) -> None:
                 "open": lambda row: row.open,
                 "last": lambda row: moment(row.last_ms),
             },
-            "There are no dead letters.",
+            cluster.nothing("There are no dead letters."),
         )
 
     cluster.do(work)
@@ -148,9 +149,9 @@ class DeadLetterSelection(msgspec.Struct, frozen=True):
 @click.option("-n", "--count", type=click.IntRange(1), default=100, show_default=True, help="Maximum number of rows.")
 @click.option("--open", "only_open", is_flag=True, help="Only those that were neither resent nor acknowledged.")
 @OUTPUT
-@cluster_options
+@reading_options
 def show(
-    cluster: ClusterOptions,
+    cluster: ReadingOptions,
     group: str,
     begin: QueuePosition,
     end: QueuePosition | None,
@@ -188,7 +189,7 @@ def show(
                 "state": lambda row: mark_text(*marked[row.offset_id]),
                 "body": lambda row: row.body.decode("utf-8", "backslashreplace")[:_SHOWN],
             },
-            f"Group {group} has no dead letters in this range.",
+            cluster.nothing(f"Group {group} has no dead letters in this range."),
         )
 
     cluster.do(work)
@@ -200,9 +201,9 @@ def show(
 @UNTIL
 @click.option("-n", "--count", type=click.IntRange(1), help="Stop after this many messages.")
 @click.option("--file", "path", metavar="FILE", help="Output file; it must not exist.  [default: standard output]")
-@cluster_options
+@reading_options
 def export(
-    cluster: ClusterOptions,
+    cluster: ReadingOptions,
     group: str,
     begin: QueuePosition,
     end: QueuePosition | None,
@@ -238,9 +239,9 @@ def export(
 @DRY_RUN
 @YES
 @OUTPUT
-@cluster_options
+@reading_options
 def resend(
-    cluster: ClusterOptions,
+    cluster: ReadingOptions,
     group: str,
     ids: tuple[str, ...],
     key: str | None,
@@ -293,9 +294,9 @@ def resend(
 @DRY_RUN
 @YES
 @OUTPUT
-@cluster_options
+@reading_options
 def ack(
-    cluster: ClusterOptions,
+    cluster: ReadingOptions,
     group: str,
     ids: tuple[str, ...],
     key: str | None,

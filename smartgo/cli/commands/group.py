@@ -23,8 +23,9 @@ from smartgo.cli.support.output import (
 )
 from smartgo.cli.support.progress import ProgressLine
 from smartgo.cli.support.running import MISSING, CommandError
-from smartgo.cli.support.session import ClusterOptions, ClusterSession, cluster_options
+from smartgo.cli.support.session import ClusterSession
 from smartgo.cli.support.texts import examples
+from smartgo.cli.support.wholeanswers import ReadingOptions, reading_options
 from smartgo.client.administration.groups import BUILT_IN, lag_of
 from smartgo.schema.bodies import ConsumerRunningInfo
 from smartgo.schema.lag import acknowledged_tps, lag_over
@@ -77,8 +78,8 @@ def group() -> None:
 @click.option("-f", "--filter", "part", default="", metavar="TEXT", help="Only groups whose name contains TEXT.")
 @click.option("--lagging", is_flag=True, help="Only groups with lag.")
 @OUTPUT
-@cluster_options
-def ls(cluster: ClusterOptions, everything: bool, part: str, lagging: bool, output: str) -> None:
+@reading_options
+def ls(cluster: ReadingOptions, everything: bool, part: str, lagging: bool, output: str) -> None:
     """List the groups with their members, topics and lag."""
 
     async def work(session: ClusterSession) -> None:
@@ -111,7 +112,7 @@ def ls(cluster: ClusterOptions, everything: bool, part: str, lagging: bool, outp
                 "consumed/s": lambda row: row.consumed_per_second,
                 "topics": lambda row: row.topics,
             },
-            "There are no groups. A consumer's first connection creates its group.",
+            cluster.nothing("There are no groups. A consumer's first connection creates its group."),
         )
 
     cluster.do(work)
@@ -121,8 +122,8 @@ def ls(cluster: ClusterOptions, everything: bool, part: str, lagging: bool, outp
 @click.argument("name", shell_complete=group_names)
 @click.option("-t", "--topic", metavar="NAME", shell_complete=topic_names, help="Only in this topic.")
 @OUTPUT
-@cluster_options
-def lag(cluster: ClusterOptions, name: str, topic: str | None, output: str) -> None:
+@reading_options
+def lag(cluster: ReadingOptions, name: str, topic: str | None, output: str) -> None:
     """Show the lag of group NAME in each queue, and which member consumes the queue."""
 
     async def work(session: ClusterSession) -> None:
@@ -160,7 +161,7 @@ def lag(cluster: ClusterOptions, name: str, topic: str | None, output: str) -> N
                 "last consumed": lambda row: moment(row.last_ms),
                 "member": lambda row: row.member,
             },
-            f"Group {name} has no offsets.",
+            cluster.nothing(f"Group {name} has no offsets."),
         )
         if output == TEXT and rows:
             rate = f"{acknowledged_tps(stats):,.1f} per second are acknowledged"
@@ -174,8 +175,8 @@ def lag(cluster: ClusterOptions, name: str, topic: str | None, output: str) -> N
 @group.command("members", epilog=examples("smartgo group members audit", "smartgo group members audit -o yaml"))
 @click.argument("name", shell_complete=group_names)
 @OUTPUT
-@cluster_options
-def members(cluster: ClusterOptions, name: str, output: str) -> None:
+@reading_options
+def members(cluster: ReadingOptions, name: str, output: str) -> None:
     """Show the connected members of group NAME and their subscriptions."""
 
     async def work(session: ClusterSession) -> None:
@@ -186,7 +187,7 @@ def members(cluster: ClusterOptions, name: str, output: str) -> None:
             if output != TEXT:
                 print_value(output, {"connectionSet": [], "subscriptionTable": {}})
             else:
-                click.echo(f"Group {name} has no connected members.")
+                cluster.nothing(f"Group {name} has no connected members.")()
             return
         if output != TEXT:
             print_value(output, plain(found))
@@ -222,8 +223,8 @@ def members(cluster: ClusterOptions, name: str, output: str) -> None:
 @click.argument("client_id", metavar="CLIENT")
 @click.option("--stacks", is_flag=True, help="Include thread stacks, if the client reports them.")
 @OUTPUT
-@cluster_options
-def info(cluster: ClusterOptions, name: str, client_id: str, stacks: bool, output: str) -> None:
+@reading_options
+def info(cluster: ReadingOptions, name: str, client_id: str, stacks: bool, output: str) -> None:
     """Show the state of member CLIENT of group NAME, as it reports it: queues, cached messages, rates."""
 
     async def work(session: ClusterSession) -> None:
@@ -233,7 +234,7 @@ def info(cluster: ClusterOptions, name: str, client_id: str, stacks: bool, outpu
         else:
             _print_info(found)
 
-    cluster.do(work)
+    cluster.do(work, one=True)
 
 
 def _print_info(found: ConsumerRunningInfo) -> None:
@@ -273,8 +274,8 @@ def _print_info(found: ConsumerRunningInfo) -> None:
 @group.command("show", epilog=examples("smartgo group show audit", "smartgo group show audit -o json"))
 @click.argument("name", shell_complete=group_names)
 @OUTPUT
-@cluster_options
-def show(cluster: ClusterOptions, name: str, output: str) -> None:
+@reading_options
+def show(cluster: ReadingOptions, name: str, output: str) -> None:
     """Show the settings of group NAME at each broker."""
 
     async def work(session: ClusterSession) -> None:

@@ -30,6 +30,7 @@ from smartgo.cli.support.reading import QueuePosition, TopicReader, read_positio
 from smartgo.cli.support.running import CommandError
 from smartgo.cli.support.session import DRY_RUN, YES, ClusterOptions, ClusterSession, cluster_options, confirm
 from smartgo.cli.support.texts import examples, read_queues
+from smartgo.cli.support.wholeanswers import ReadingOptions, reading_options
 from smartgo.client.internal.copies import copy_to
 from smartgo.client.messages import ReceivedMessage
 from smartgo.client.timedrefusals import late_recall_ms
@@ -93,8 +94,8 @@ def msg() -> None:
     help="How to show the body; record: the stored bytes, field by field.",
 )
 @OUTPUT
-@cluster_options
-def show(cluster: ClusterOptions, message_id: str, topic: str | None, form: str, output: str) -> None:
+@reading_options
+def show(cluster: ReadingOptions, message_id: str, topic: str | None, form: str, output: str) -> None:
     """Show the message with this ID."""
 
     async def work(session: ClusterSession) -> None:
@@ -107,7 +108,7 @@ def show(cluster: ClusterOptions, message_id: str, topic: str | None, form: str,
         else:
             _print_one(message, form)
 
-    cluster.do(work)
+    cluster.do(work, one=True)
 
 
 def _print_record(raw: bytes, output: str) -> None:
@@ -235,9 +236,9 @@ def tail(
 @TAG
 @click.option("-n", "--count", type=click.IntRange(1), help="Stop after this many messages.")
 @click.option("--file", "path", metavar="FILE", help="Output file; it must not exist.  [default: standard output]")
-@cluster_options
+@reading_options
 def export(
-    cluster: ClusterOptions,
+    cluster: ReadingOptions,
     topic: str,
     begin: QueuePosition,
     end: QueuePosition | None,
@@ -342,9 +343,9 @@ def recall_message(cluster: ClusterOptions, handle: str, output: str) -> None:
 @DRY_RUN
 @YES
 @OUTPUT
-@cluster_options
+@reading_options
 def resend(
-    cluster: ClusterOptions,
+    cluster: ReadingOptions,
     message_id: str,
     topic: str | None,
     target: str | None,
@@ -378,7 +379,7 @@ def resend(
         else:
             click.echo(f"sent as {result.message_id} to queue {result.queue.queue_id} of {result.queue.broker_name}")
 
-    cluster.do(work)
+    cluster.do(work, one=True)
 
 
 for _command in (search, track, push):

@@ -13,8 +13,9 @@ from smartgo.cli.support.output import OUTPUT, TEXT, moment, plain, print_rows, 
 from smartgo.cli.support.progress import ProgressLine
 from smartgo.cli.support.reading import QueuePosition, TopicReader, read_position
 from smartgo.cli.support.running import MISSING, CommandError
-from smartgo.cli.support.session import YES, ClusterOptions, ClusterSession, cluster_options, confirm
+from smartgo.cli.support.session import YES, ClusterSession, confirm
 from smartgo.cli.support.texts import examples, read_queues
+from smartgo.cli.support.wholeanswers import ReadingOptions, reading_options
 from smartgo.client.messages import ReceivedMessage
 from smartgo.schema.bodies import MessageQueue
 from smartgo.schema.headerfields import INT64_MAX
@@ -59,9 +60,9 @@ _SHOWN: Final = 60  # bytes of a body in a table
 )
 @click.option("-n", "--count", type=click.IntRange(1), default=100, show_default=True, help="Maximum number of rows.")
 @OUTPUT
-@cluster_options
+@reading_options
 def search(
-    cluster: ClusterOptions,
+    cluster: ReadingOptions,
     topic: str,
     key: str | None,
     message_id: str | None,
@@ -100,7 +101,7 @@ def search(
         else:
             found = await _scan(session, topic, begin or QueuePosition("first"), end, queues, grep.encode(), count)
         if not found:
-            raise CommandError(f"no matching message found in topic {topic}", MISSING)
+            raise CommandError(f"there are no matching messages in topic {topic}", MISSING)
         if output != TEXT:
             print_value(output, [as_members(one) for one in found[:count]])
             return
@@ -161,8 +162,8 @@ async def _scan(
 @click.argument("message_id", metavar="ID")
 @TOPIC
 @OUTPUT
-@cluster_options
-def track(cluster: ClusterOptions, message_id: str, topic: str | None, output: str) -> None:
+@reading_options
+def track(cluster: ReadingOptions, message_id: str, topic: str | None, output: str) -> None:
     """Show for each group of the topic whether it has consumed the message."""
 
     async def work(session: ClusterSession) -> None:
@@ -178,7 +179,7 @@ def track(cluster: ClusterOptions, message_id: str, topic: str | None, output: s
                 "subscription": lambda row: row.wants,
                 "detail": lambda row: row.detail,
             },
-            f"No group consumes topic {message.queue.topic}.",
+            cluster.nothing(f"No group consumes topic {message.queue.topic}."),
         )
 
     cluster.do(work)
@@ -196,9 +197,9 @@ def track(cluster: ClusterOptions, message_id: str, topic: str | None, output: s
 )
 @YES
 @OUTPUT
-@cluster_options
+@reading_options
 def push(
-    cluster: ClusterOptions, message_id: str, topic: str | None, group: str, client_id: str, yes: bool, output: str
+    cluster: ReadingOptions, message_id: str, topic: str | None, group: str, client_id: str, yes: bool, output: str
 ) -> None:
     """Have one member of a group consume a message now. No offset changes."""
 
@@ -214,4 +215,4 @@ def push(
         if result.consume_result not in ("CR_SUCCESS", "CR_COMMIT"):
             raise CommandError(f"{client_id} did not consume the message: {result.consume_result}")
 
-    cluster.do(work)
+    cluster.do(work, one=True)

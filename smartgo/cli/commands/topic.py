@@ -23,6 +23,7 @@ from smartgo.cli.support.running import MISSING, CommandError
 from smartgo.cli.support.session import ClusterOptions, ClusterSession, cluster_options
 from smartgo.cli.support.texts import examples
 from smartgo.cli.support.topicfields import perm_text, queue_bounds
+from smartgo.cli.support.wholeanswers import ReadingOptions, reading_options
 from smartgo.client.administration.topics import TopicKind, kind_of
 from smartgo.schema.bodies import QueueData
 
@@ -56,8 +57,8 @@ def topic() -> None:
 @click.option("-a", "--all", "everything", is_flag=True, help="Include retry, dead-letter and system topics.")
 @click.option("-f", "--filter", "part", default="", metavar="TEXT", help="Only topics whose name contains TEXT.")
 @OUTPUT
-@cluster_options
-def ls(cluster: ClusterOptions, everything: bool, part: str, output: str) -> None:
+@reading_options
+def ls(cluster: ReadingOptions, everything: bool, part: str, output: str) -> None:
     """List the topics, one line for each broker of a topic."""
 
     async def work(session: ClusterSession) -> None:
@@ -87,7 +88,9 @@ def ls(cluster: ClusterOptions, everything: bool, part: str, output: str) -> Non
             "write queues": lambda row: row.write_queues,
             "permission": lambda row: row.perm,
         }
-        print_rows(output, rows, columns, "There are no topics. Sending a message to a topic creates it.")
+        print_rows(
+            output, rows, columns, cluster.nothing("There are no topics. Sending a message to a topic creates it.")
+        )
 
     cluster.do(work)
 
@@ -95,8 +98,8 @@ def ls(cluster: ClusterOptions, everything: bool, part: str, output: str) -> Non
 @topic.command("show", epilog=examples("smartgo topic show Orders", "smartgo topic show Orders -o yaml"))
 @click.argument("name", shell_complete=topic_names)
 @OUTPUT
-@cluster_options
-def show(cluster: ClusterOptions, name: str, output: str) -> None:
+@reading_options
+def show(cluster: ReadingOptions, name: str, output: str) -> None:
     """Show the settings of topic NAME at each broker, its number of messages, and its consumer groups."""
 
     async def work(session: ClusterSession) -> None:
@@ -143,8 +146,8 @@ def show(cluster: ClusterOptions, name: str, output: str) -> None:
 @topic.command("stats", epilog=examples("smartgo topic stats Orders", "smartgo topic stats Orders -o jsonl"))
 @click.argument("name", shell_complete=topic_names)
 @OUTPUT
-@cluster_options
-def stats(cluster: ClusterOptions, name: str, output: str) -> None:
+@reading_options
+def stats(cluster: ReadingOptions, name: str, output: str) -> None:
     """Show the offset range of each queue of topic NAME, and when its last message was stored."""
 
     async def work(session: ClusterSession) -> None:
@@ -201,14 +204,14 @@ def route(cluster: ClusterOptions, name: str, output: str) -> None:
 @topic.command("groups", epilog=examples("smartgo topic groups Orders"))
 @click.argument("name", shell_complete=topic_names)
 @OUTPUT
-@cluster_options
-def groups(cluster: ClusterOptions, name: str, output: str) -> None:
+@reading_options
+def groups(cluster: ReadingOptions, name: str, output: str) -> None:
     """List the groups of topic NAME: those subscribed now, and those with offsets in it."""
 
     async def work(session: ClusterSession) -> None:
         await session.admin.topics.route(name)
         found = [{"group": one} for one in await session.admin.topics.groups(name)]
-        print_rows(output, found, {"group": lambda row: row["group"]}, f"No group consumes {name}.")
+        print_rows(output, found, {"group": lambda row: row["group"]}, cluster.nothing(f"No group consumes {name}."))
 
     cluster.do(work)
 

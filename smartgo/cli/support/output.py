@@ -55,20 +55,22 @@ def print_rows(
     output: str,
     rows: Sequence[T],
     columns: Columns[T],
-    nothing: str = "Nothing found.",
+    nothing: str | Callable[[], object] = "Nothing found.",
 ) -> None:
     """
     Print rows.
 
     @param output: one of L{FORMATS}.
-    @param nothing: the sentence to print if there are no rows.
+    @param nothing: the sentence to print if there are no rows, or what is called then.
     """
     if output != TEXT:
         print_value(output, [plain(row) for row in rows])
     elif rows:
         print_table(rows, columns)
-    else:
+    elif isinstance(nothing, str):
         click.echo(nothing)
+    else:
+        nothing()
 
 
 def print_value(output: str, value: Any) -> None:

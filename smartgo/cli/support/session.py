@@ -15,6 +15,7 @@ from smartgo.cli.support.contextfile import ClusterContext, choose
 from smartgo.cli.support.output import printable
 from smartgo.cli.support.running import INTERRUPTED, UNSUPPORTED, USAGE, CommandError, Work, run
 from smartgo.client.admin import Admin
+from smartgo.client.administration.asking import OnMissing
 from smartgo.client.client import Client
 from smartgo.env.interfaces import IClock, IEnvironment
 from smartgo.errors import CallFailed, PeerRefused
@@ -48,11 +49,15 @@ class ClusterSession:
     @ivar client: a client of the cluster; C{admin} its administration.
     """
 
-    def __init__(self, env: IEnvironment, context: ClusterContext, client: Client) -> None:
+    def __init__(self, env: IEnvironment, context: ClusterContext, client: Client, on_missing: OnMissing) -> None:
+        """@param on_missing: takes the brokers that a query of C{admin} goes on without."""
         self.env = env
         self.context = context
         self.client = client
-        self.admin = Admin(client, _missing)
+        self.admin = Admin(client, on_missing)
+
+
+SessionWork = Callable[[ClusterSession], Coroutine[Deferred[Any], Any, None]]
 
 
 async def _refuse_brokers(client: Client) -> None:
@@ -96,14 +101,18 @@ class ClusterOptions:
         """Return the connection settings. @raise SettingError: the context does not exist or cannot be read."""
         return msgspec.structs.replace(choose(env, self._registry, self._name), **self._tls)
 
-    def do(self, work: Callable[[ClusterSession], Coroutine[Deferred[Any], Any, None]], endless: bool = False) -> None:
-        """Run C{work(session)} in the reactor; see L{do}. The client is stopped when the work ends."""
+    def do(self, work: SessionWork, endless: bool = False, on_missing: OnMissing = _missing) -> None:
+        """
+        Run C{work(session)} in the reactor; see L{do}. The client is stopped when the work ends.
+
+        @param on_missing: takes the brokers that a query goes on without; by default they are printed.
+        """
 
         async def inside(env: IEnvironment) -> None:
             context = self.chosen(env)
             client = context.client(env)
             try:
-                await work(ClusterSession(env, context, client))
+                await work(ClusterSession(env, context, client, on_missing))
             except PeerRefused as error:
                 if error.code == ResponseCode.REQUEST_CODE_NOT_SUPPORTED:
                     await _refuse_brokers(client)

@@ -1,0 +1,124 @@
+"""What commands that read say where a broker is missing or does not answer, and how they end."""
+
+from __future__ import annotations
+
+import json
+
+from smartgo.cli.support.membermemory import MemberMemoryAnswer
+from smartgo.cli.support.wholeanswers import LackingBrokers
+from smartgo.client.administration.brokers import BrokerPlace
+from smartgo.errors import NotConnected
+from tests.cli.support.test_membermemory import MemoryCase
+from tests.ops.front import PORT
+
+NO_SUCH = "7F0000011793F4F48EE573A68E80FFFF"
+LACKS = "this answer lacks broker-x (missing, last seen "
+
+
+class AnotherMissingTests(MemoryCase):
+    """A broker answers, and the REST API remembers another one that is missing."""
+
+    def setUp(self) -> None:
+        super().setUp()
+        self.front.ops.membership.observe([BrokerPlace("DefaultCluster", "broker-x", 0, "192.0.2.1:1")])
+        self.cluster.pump(3.0, 1.0)
+
+    def lacking(self, *words: str) -> str:
+        """Run a command, which must name the missing broker on standard error; return its standard output."""
+        result = self.invoke(*words, status=75)
+        self.assertIn(LACKS, result.stderr)
+        return result.stdout
+
+    def test_shown(self) -> None:
+        """What the others told is printed all the same, for people and for programs."""
+        self.assertIn("broker-a", self.lacking("topic", "stats", "Orders"))
+        self.assertEqual(len(json.loads(self.lacking("topic", "stats", "Orders", "-o", "json"))), 4)
+        for words in (("topic", "ls"), ("topic", "show", "Orders"), ("group", "ls", "--all")):
+            self.assertTrue(self.lacking(*words), words)
+
+    def test_nothing(self) -> None:
+        """Where the others have nothing, it is not said that there is nothing."""
+        for words in (("dlq", "ls"), ("group", "ls"), ("client", "ls"), ("topic", "ls", "--filter", "nobody")):
+            self.assertEqual(self.lacking(*words), "The brokers that answered have nothing to show.\n", words)
+
+    def test_absent(self) -> None:
+        """What was not found may be at the missing broker."""
+        words = self.refused("msg", "show", NO_SUCH, status=75)
+        self.assertTrue(
+            words.startswith(f"smartgo: no broker that answered has message {NO_SUCH} in any topic; {LACKS}")
+        )
+        words = self.refused("msg", "search", "Orders", "--key", "none", status=75)
+        self.assertTrue(
+            words.startswith(f"smartgo: no broker that answered has matching messages in topic Orders; {LACKS}")
+        )
+        for command in (("msg", "track", NO_SUCH), ("group", "lag", "nobody"), ("topic", "show", "Nothing")):
+            self.assertIn("no broker that answered has ", self.refused(*command, status=75))
+
+    def test_found(self) -> None:
+        """A message that was found is whole."""
+        self.cluster.send("Orders", b"found", 0)
+        self.cluster.pump(1.0)
+        (row,) = json.loads(self.lacking("msg", "search", "Orders", "--grep", "found", "-o", "json"))
+        result = self.invoke("msg", "show", row["offset_id"])
+        self.assertEqual(result.stderr, "")
+
+    def test_other_errors(self) -> None:
+        """An error of another kind stays what it is."""
+        self.refused("msg", "show", "no id", status=2)
+
+
+class AllMissingTests(MemoryCase):
+    """The only broker is missing."""
+
+    def test_topic(self) -> None:
+        """Its topic is not said to be none, and what it holds is counted."""
+        self.vanish()
+        words = self.refused("topic", "stats", "Orders", status=75)
+        self.assertIn(
+            "no broker that answered has topic Orders; this answer lacks broker-a (missing, last seen ", words
+        )
+        self.assertIn("10 messages and 4 queues cannot be reached)", words)
+        self.assertIn("nothing to show", self.invoke("topic", "ls", status=75).stdout)
+
+
+class WithoutMemoryTests(MemoryCase):
+    """No REST API answers."""
+
+    def setUp(self) -> None:
+        super().setUp()
+        port = self.env.network.ports.pop(PORT)
+        self.addCleanup(self.env.network.ports.__setitem__, PORT, port)
+
+    def test_absent(self) -> None:
+        """A search says that it asked the brokers that are registered now; a list is one of those, as documented."""
+        words = self.refused("msg", "show", NO_SUCH, status=66)
+        self.assertIn("in any topic (at the brokers that are registered now; no REST API tells of others)", words)
+        self.assertIn("There are no dead letters", self.out("dlq", "ls"))
+
+    def test_silent(self) -> None:
+        """A broker that the route of a topic names and that does not answer is named."""
+        self.env.network.ports.pop(10911)  # the registry has not noticed yet
+        self.assertIn("broker-a", self.refused("topic", "stats", "Orders", status=75))
+
+    def test_no_broker(self) -> None:
+        """Where no broker is registered, that is said."""
+        self.vanish()
+        self.assertEqual(self.invoke("topic", "ls", status=75).stderr, "smartgo: no broker is registered\n")
+
+
+class LackingBrokersTests(MemoryCase):
+    """The sentence about the brokers that an answer lacks."""
+
+    def test_silent_of_several(self) -> None:
+        """One that does not answer while another does is named with the reason."""
+        lacking = LackingBrokers()
+        lacking.note("broker-b", NotConnected("broker broker-b: cannot connect"))
+        lacking.note("broker-b", NotConnected("broker broker-b: something else"))
+        words = lacking.sentence(self.ask_nobody(), {"broker-a", "broker-b"})
+        self.assertEqual(words, "this answer lacks broker-b (no answer: cannot connect)")
+        self.assertEqual(LackingBrokers().sentence(self.ask_nobody(), {"broker-a"}), "")
+
+    @staticmethod
+    def ask_nobody() -> MemberMemoryAnswer:
+        """Return the answer where no API answers."""
+        return MemberMemoryAnswer(None, "nobody")
