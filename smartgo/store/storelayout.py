@@ -76,6 +76,7 @@ class StoreLayout:
         self.impossible: list[str] = []
         left_spares(files, spare_directory(files, root, self.log_directory))
         left_queues(files, root)
+        self._durable = 0 if own is None else max(own.position, own.flushed)
         self._read_log(settings, own, clean)
         self._read_queues(settings, own)
 
@@ -91,8 +92,19 @@ class StoreLayout:
 
     # -- the log -----------------------------------------------------------------------------------------------
 
+    def check_log(self) -> None:
+        """
+        Check that there is a log where there are queues; its disk may only not be mounted.
+
+        Not after a crash of ours before the first flush: a power cut then may leave names of queue files alone.
+
+        @raise StoreError: there is none.
+        """
+        if self.is_empty and (self.queues or self.broken) and not self._durable:
+            raise StoreError(f"{self.log_directory} has no files, but {self.queue_directory} has")
+
     def _read_log(self, settings: StoreSettings, own: CheckpointSlot | None, clean: bool) -> None:
-        durable = 0 if own is None else max(own.position, own.flushed)
+        durable = self._durable
         sizes: dict[int, int] = {}
         for name in self._files.list(self.log_directory):
             path = posixpath.join(self.log_directory, name)

@@ -106,8 +106,8 @@ class Recovery:
         for path in layout.impossible:
             self._log.warn("{path} belongs to a queue that no topic has; it is neither read nor changed", path=path)
         index_files = index_names(self._files, self._index_directory) if settings.index else []
-        if layout.is_empty and (layout.queues or layout.broken) and not durable:
-            raise StoreError(f"{layout.log_directory} has no files, but {layout.queue_directory} has")
+        if own is None or own.clean or not checkpoints.is_aborted():  # else it crashed, before its first flush maybe
+            layout.check_log()
         queues = ConsumeQueues(
             self._files, layout.queue_directory, layout.queue_file_size, self._mappings, settings.delay_levels
         )

@@ -695,6 +695,23 @@ class ForeignTests(RecoveryTestCase):
             del env.files.files[f"{ROOT}/{name}"]
         self.assertIn("commitlog has no files", str(self.refused(env, StoreError)))
 
+    def test_queues_without_flushed_log(self) -> None:
+        """Names of queue files may outlive a power cut where no name of the log was flushed yet: the store is empty."""
+        env = FakeEnvironment()
+        self.fill(self.start(env), 50)
+        after_crash = killed(env)
+        for name in after_crash.files.list(f"{ROOT}/commitlog"):
+            del after_crash.files.files[f"{ROOT}/commitlog/{name}"]
+        env = killed(after_crash)
+        store = self.start(env)
+        self.assertEqual((store.queues(), any(map(any, content(env, "consumequeue").values()))), ([], False))
+        sent = self.fill(store, 5)
+        self.assertEqual((store.bounds("T", 0), self.bodies(store)), ((0, 5), sent))
+        for name in ("abort", "smartgo.checkpoint"):  # without one of them nobody knows how it stopped
+            env = killed(after_crash)
+            del env.files.files[f"{ROOT}/{name}"]
+            self.assertIn("commitlog has no files", str(self.refused(env, StoreError)))
+
     def test_log_elsewhere(self) -> None:
         """The log may lie in a directory of its own."""
         env = FakeEnvironment()
