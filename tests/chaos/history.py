@@ -154,8 +154,8 @@ class Bounds(_Event, frozen=True, kw_only=True):
     One queue of one replica was read from its begin to its end.
 
     @ivar turn: 1 or 2.
-    @ivar whole: the replica is to have the queue from its first message on; else it may begin later, as a slave that
-        was emptied does.
+    @ivar whole: the replica is to have the queue from its first message on; else it may begin later, as a slave
+        does that had an empty log while its master had more than one file.
     """
 
     replica: str

@@ -34,6 +34,7 @@ PAIRS: Final = ("a", "b")
 ROOT: Final = "/store"
 
 _AGAIN: Final = 3.0  # seconds after which the supervisor starts a process again that has ended
+_LOOK: Final = 1.0  # seconds between two looks at the logs of brokers
 
 
 class SimProcess:
@@ -68,7 +69,6 @@ class Node:
     @ivar starts: how often it was started.
     @ivar deaths: why a process ended of itself, in order.
     @ivar held: the supervisor is not to start it.
-    @ivar emptied: it began anew on an empty disk.
     @ivar when_lost: is called with the node, the seconds before now whose acknowledged messages may be gone, and a
         cause, when a process ends without a clean stop.
     """
@@ -84,7 +84,6 @@ class Node:
         self.starts = 0
         self.deaths: list[str] = []
         self.held = False
-        self.emptied = False
         self.when_lost: Callable[[Node, float, str], object] = lambda node, window, cause: None
 
     @property
@@ -150,7 +149,6 @@ class Node:
 
     def empty(self) -> None:
         """Give the machine an empty disk; no process runs."""
-        self.emptied = True
         self.machine.empty()
 
     def stop(self) -> Deferred[None]:
@@ -205,9 +203,23 @@ class RegistryNode(Node):
 
 
 class BrokerNode(Node):
-    """A broker, master or slave."""
+    """
+    A broker, master or slave.
+
+    @ivar emptied: it began anew on an empty disk.
+    @ivar failed_at: the virtual time at which the store of the process that runs failed, as a sync did; C{None} where
+        it has not.
+    """
 
     server: Broker | None
+
+    def __init__(self, machine: Machine, flags: Flags, profile: Profile) -> None:
+        super().__init__(machine, flags, profile)
+        self.emptied = False
+        self.failed_at: float | None = None
+        self._watched: OpenBroker | None = None  # whose store is watched
+        self._begun_at: float | None = None  # when its log was first seen to have its master's first messages
+        self._began_late = False  # its log was empty until its master's first file was full
 
     def assemble(self, env: SimEnvironment, process: Process) -> tuple[NodeService, Broker]:
         """Assemble a broker as its command does, with files that are soon full."""
@@ -224,6 +236,56 @@ class BrokerNode(Node):
         broker = Broker(env, configuration, sweeper, BrokerTLS(), limits, process.failed_store, settings)
         process.watch(broker.ready)
         return self.finish(env, configuration, [broker]), broker
+
+    def start(self) -> None:
+        """Start a process; see L{ready}."""
+        self.failed_at = None
+        super().start()
+
+    def kill(self, power: bool = False, window: float = 0.0, disk: Disk | None = None) -> None:
+        """See L{Node.kill}; a power cut may leave an empty log where that was begun just before."""
+        self.look()
+        super().kill(power, window, disk)
+        if power and self._begun_at is not None and self.machine.world.kernel.now - self._begun_at <= window:
+            self._begun_at = None
+
+    def empty(self) -> None:
+        """Give the machine an empty disk; no process runs."""
+        self.emptied = True
+        super().empty()
+
+    def look(self) -> None:
+        """Note where the log begins, and when the store fails."""
+        opened = self.opened
+        if opened is None:
+            return
+        if self._watched is not opened:
+            self._watched = opened
+            opened.store.when_failed(lambda _: self._store_failed(opened))
+        minimum, end = opened.store.log_bounds()
+        if self.is_master or minimum == end:
+            return
+        if minimum <= self.profile.log_begins:
+            if self._begun_at is None:
+                self._begun_at = self.machine.world.kernel.now
+        elif self._begun_at is None:
+            self._began_late = True
+
+    def _store_failed(self, opened: OpenBroker) -> None:
+        now, disk = self.machine.world.kernel.now, self.machine.disk
+        if opened is self.opened and now - disk.sync_failed_at <= self.machine.longest_call:
+            self.failed_at = now
+
+    @property
+    def whole(self) -> bool:
+        """
+        Tell whether its log is to go back to the first message of its master.
+
+        A slave whose log is empty begins with its master's last file (docs/spec/ha#wire): one that was emptied, and one
+        that got nothing before its master's first file was full.
+        """
+        self.look()
+        return not (self.emptied or self._began_late)
 
     @property
     def opened(self) -> OpenBroker | None:
@@ -302,6 +364,12 @@ class Cluster:
         """Start all servers."""
         for node in self.nodes:
             node.start()
+        self._look()
+
+    def _look(self) -> None:
+        for node in self.brokers.values():
+            node.look()
+        self.kernel.later(_LOOK, self._look)
 
     def client_environment(self, name: str) -> SimEnvironment:
         """Begin a client's process, on the machine of that name; return its environment."""

@@ -10,6 +10,7 @@ its own, as no more is promised: only what is renamed from one into another is n
 from __future__ import annotations
 
 import errno
+import math
 import posixpath
 import random
 from collections.abc import Callable, Collection
@@ -70,6 +71,7 @@ class Disk(FakeFiles):
     @ivar faults: how many operations failed, or were told that there is little space.
     @ivar dropped_at: when a sync first failed that dropped something, by C{moment}; C{None}: never since the last power
         cut.
+    @ivar sync_failed_at: when a sync of a file or a directory failed last, by C{moment}.
     @ivar moment: the virtual time.
     @ivar names_apart: to sync a directory keeps the names of no other.
     @ivar stop_after: after this many further operations the state is copied to C{stopped}; 0 for never.
@@ -85,6 +87,7 @@ class Disk(FakeFiles):
         self.drops = False
         self.faults = 0
         self.dropped_at: float | None = None
+        self.sync_failed_at = -math.inf
         self.moment: Callable[[], float] = lambda: 0.0
         self.names_apart = False
         self.stop_after = 0
@@ -108,7 +111,9 @@ class Disk(FakeFiles):
         if self.rate and (self.failing is None or operation in self.failing) and self.chance.random() < self.rate:
             self.faults += 1
             number = errno.EIO
-            if operation not in _SYNCS:
+            if operation in _SYNCS:
+                self.sync_failed_at = self.moment()
+            else:
                 number = self.chance.choice((errno.EIO, errno.ENOSPC, errno.EMFILE))
             raise OSError(number, f"injected into {operation}", path)
 

@@ -20,6 +20,7 @@ from tests.chaos.history import Crash, Jump, Ok, Read, Recorder, Stuck, broker_o
 from tests.chaos.history import Fault as FaultEvent
 from tests.sim.cluster import BrokerNode, Cluster, Node
 from tests.sim.disk import Disk
+from tests.sim.kernel import Life
 from tests.sim.machine import Machine
 from tests.sim.profile import Profile
 from tests.sim.seeds import Streams
@@ -142,6 +143,7 @@ class Nemesis:
         self._lossy: set[str] = set()  # brokers whose masters have lost what they had not flushed, and slaves may have
         self._cuts: dict[str, Crash] = {}  # by broker: power cuts of SYNC_MASTERs whose slaves followed, not told yet
         self._given: dict[str, Crash] = {}  # by broker: excuses what a slave gave that its master had not flushed
+        self._pauses: dict[str, tuple[Life, float, float]] = {}  # by node: whose process last stood still, and when
         self._over = False
         self._looks = _LOOKS
         self._ending: dict[int, tuple[float, Callable[[], int]]] = {}  # by number: when it began, what ends it
@@ -311,11 +313,15 @@ class Nemesis:
         """
         Return the seconds before a power cut of a machine, now, whose acknowledged messages it may lose.
 
-        A flush that is under way, and the one after it, may take long.
+        A flush that is under way, and the one after it, may take long. Nothing was flushed since a sync failed that
+        the store needed (reliability D4), or while the process stood still.
         """
-        dropped_at = node.machine.disk.dropped_at
+        now = self.kernel.now
         window = WINDOW + 2 * node.machine.longest_call
-        return window + (0.0 if dropped_at is None else self.kernel.now - dropped_at)
+        life, pause, resumed = self._pauses.get(node.name, (None, 0.0, 0.0))
+        stood_still = min(resumed, now) - pause if life is node.machine.life and now - resumed < window else 0.0
+        failed = [node.machine.disk.dropped_at, node.failed_at if isinstance(node, BrokerNode) else None]
+        return window + max([stood_still, *(now - one for one in failed if one is not None)])
 
     def _kill(self, fault: Fault, chance: random.Random) -> Callable[[], int] | None:
         """Kill a process."""
@@ -496,7 +502,7 @@ class Nemesis:
     def _may_lose(self, master: BrokerNode, slave: BrokerNode) -> bool:
         """Return whether the slave of a SYNC_MASTER follows it, and has its topics."""
         here, there = master.opened, slave.opened
-        if here is None or there is None or slave.emptied or not master.profile.sync_master:
+        if here is None or there is None or not slave.whole or not master.profile.sync_master:
             return False
         if master.machine.disk.sick or slave.machine.disk.sick:
             return False
@@ -570,6 +576,7 @@ class Nemesis:
         if life is None:
             return None
         life.paused_until = self.kernel.now + fault.seconds
+        self._pauses[fault.target] = life, self.kernel.now, life.paused_until
         return lambda: 1
 
     # -- the network -------------------------------------------------------------------------------------------

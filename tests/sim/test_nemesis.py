@@ -14,6 +14,7 @@ from twisted.trial.unittest import SynchronousTestCase
 from smartgo.ha.interfaces import SlaveState
 from tests.chaos.history import Crash, Invoke
 from tests.fakes import FakeClock
+from tests.sim.cluster import BrokerNode
 from tests.sim.disk import Disk
 from tests.sim.nemesis import WINDOW, Fault, plan
 from tests.sim.profile import FAR, KINDS, LINKS, PAIRED, Profile
@@ -149,15 +150,65 @@ class KindTests(SynchronousTestCase):
         self.assertEqual((outcome.violations, outcome.happened), ((), {}))
 
     def test_window(self) -> None:
-        """Where no sync failed, a disk that failed excuses no more than a power cut does."""
-        for kinds, more in ({"remove"}, False), ({"sync"}, True):
+        """Where no sync failed that the store needed, a disk that failed excuses no more than a power cut does."""
+        for kinds, more in ({"remove"}, False), ({"sync"}, True), ({"sync_directory"}, True):
             simulation = self.quiet([Fault(0, 12.0, "failing-disk", "broker-a-0", 10.0)], sync_flush=False)
             self.patch(simulation.streams, "of", functools.partial(_chosen, simulation.streams.of, kinds))
+            if "sync_directory" in kinds:  # one is needed where a file of the log is full
+                simulation.kernel.later(12.5, simulation.workload.storm, 16, 0.5)
             simulation.run()
-            windows = [event.window for event in simulation.recorder.events if isinstance(event, Crash)]
+            windows = self.windows(simulation)
             usual = WINDOW + 2 * simulation.profile.call
             self.assertEqual(windows[-1] > usual, more, (kinds, windows))
             self.assertLessEqual(windows[-1], usual + 10.0)
+
+    def windows(self, simulation: Simulation) -> list[float]:
+        """Return the seconds before each death of a master whose messages it may have lost."""
+        return [event.window for event in simulation.recorder.events if isinstance(event, Crash)]
+
+    def test_paused(self) -> None:
+        """Nothing is flushed while a process stands still: what a power cut may take goes back to before."""
+        pause = Fault(0, 10.0, "pause", "broker-a-0", 5.0)
+        kill = Fault(1, 11.0, "kill", "broker-a-0", 0.5)
+        for faults, cut_at, more in (
+            ([pause], 12.0, 2.0),
+            ([pause], 15.5, 5.0),
+            ([pause], 19.0, 0.0),
+            ([pause, kill], 14.0, 0.0),
+        ):
+            simulation = self.quiet([*faults, Fault(2, cut_at, "power", "broker-a-0", 1.0)], sync_flush=False)
+            outcome = simulation.run()
+            self.assertEqual(outcome.violations, ())
+            usual = WINDOW + 2 * simulation.profile.call
+            self.assertAlmostEqual(self.windows(simulation)[-1], usual + more, msg=str((faults, cut_at)))
+
+    def test_begins_late(self) -> None:
+        """A slave that had nothing while its master filled files begins with the last, and may lack what is before."""
+        for seconds, storm_at, late in (23.0, 8.0, True), (15.0, 25.0, False):  # connections last for 20 s
+            faults = [Fault(0, 5.0, "isolate", "broker-a-1", seconds)]
+            simulation = self.quiet(faults, log_file_size=16384, log_begins=0, sync_master=False)
+            simulation.kernel.later(storm_at, simulation.workload.storm, 60, 3.0)
+            outcome = simulation.run()
+            self.assertEqual(outcome.violations, ())
+            slave = simulation.cluster.slave("a")
+            assert slave.opened is not None
+            self.assertEqual((slave.whole, slave.opened.store.log_bounds()[0] > 0), (not late, late))
+
+    def test_lost_begin(self) -> None:
+        """A slave that had the first messages of its master must have them in the end."""
+        for empty, violations in (True, False), (False, True):
+            simulation = self.quiet([], log_file_size=16384, log_begins=0, sync_master=False)
+            slave = simulation.cluster.slave("a")
+
+            def begin_later(slave: BrokerNode = slave, empty: bool = empty) -> None:
+                slave.kill()
+                slave.empty() if empty else slave.machine.empty()
+                slave.start()
+
+            simulation.kernel.later(8.0, simulation.workload.storm, 60, 3.0)
+            simulation.kernel.later(20.0, begin_later)
+            found = simulation.run().violations
+            self.assertEqual(any(one.startswith("lost") for one in found), violations, found)
 
     def test_diverged_later(self) -> None:
         """What a master lost excuses no slave that has followed it since and diverges later."""

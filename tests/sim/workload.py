@@ -307,7 +307,7 @@ class Workload:
         queues |= {event.queue for event in self.recorder.events if isinstance(event, Ok) and event.queue}
         for name, node in self.cluster.brokers.items():
             its = sorted(queue for queue in queues if broker_of(queue) == node.broker)
-            await reader.read(name, node.address, its, whole=not node.emptied)
+            await reader.read(name, node.address, its, whole=node.whole)
         await self._operator.stop()
 
     # -- parts ------------------------------------------------------------------------------------------------
