@@ -10,9 +10,9 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterable, Iterator
-from typing import Final as Constant
 
 from tests.chaos.consumption import out_of_order, undelivered
+from tests.chaos.delays import early
 from tests.chaos.excuses import excuse
 from tests.chaos.history import (
     TURNS,
@@ -28,9 +28,6 @@ from tests.chaos.history import (
     broker_of,
 )
 from tests.chaos.judgement import Anomaly, Judgement, Kind
-
-DELAY_TICK: Constant = 0.1
-"""Seconds that a delayed message may be early by (reliability D10)."""
 
 
 def check(history: Iterable[Event]) -> Judgement:
@@ -52,7 +49,7 @@ def check(history: Iterable[Event]) -> Judgement:
         _backwards(run, judgement),
         _order(run),
         _stale(run),
-        _early(run),
+        early(run, excuses.given),
         _aborted(run),
         _replicas(run),
         _batches(run),
@@ -293,26 +290,6 @@ def _stale(run: History) -> Iterator[Anomaly]:
         elif event.offset > (sent := highest.get(place, 0)):
             said = f"{event.group} is said to be at {event.offset} of {event.queue}, but sent at most {sent}"
             yield Anomaly(Kind.STALE_COMMIT, said)
-
-
-def _early(run: History) -> Iterator[Anomaly]:
-    """
-    Look for delayed messages that came early; where the clock of the broker that has the copy was set forward they
-    may, by as much.
-    """
-    for read in run.reads:
-        invoked = run.invoked.get(read.value)
-        if invoked is None or not invoked.delay or read.t >= invoked.t + invoked.delay - DELAY_TICK:
-            continue
-        broker = broker_of(read.queue)
-        forward = sum(
-            max(jump.by, 0) for jump in run.jumps if jump.target.startswith(broker) and invoked.t <= jump.t <= read.t
-        )
-        if read.t < invoked.t + invoked.delay - DELAY_TICK - forward:
-            yield Anomaly(
-                Kind.EARLY_DELAY,
-                f"{read.value} came {read.t - invoked.t:.3f} s after it was sent, not {invoked.delay:g} s",
-            )
 
 
 def _aborted(run: History) -> Iterator[Anomaly]:

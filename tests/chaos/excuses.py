@@ -11,12 +11,10 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Iterator
 from dataclasses import dataclass, field
-from typing import Final
 
+from tests.chaos.delays import leave_out_not_due
 from tests.chaos.history import TURNS, Crash, Dropped, History, Ok, Place, Read, broker_of, topic_of
 from tests.chaos.judgement import Anomaly, Judgement, Kind
-
-_LATE: Final = 5.0  # seconds that the delivery of a delayed message may take
 
 
 @dataclass
@@ -52,7 +50,7 @@ def excuse(run: History, judgement: Judgement) -> tuple[Excuses, list[Anomaly]]:
     """
     excuses = Excuses(given=run.reads)
     anomalies = list(_deleted(run))
-    _not_due(run)
+    leave_out_not_due(run)
     if any(crash.window for crash in run.crashes):
         there = _there(run)
         first = _first_claims(run)
@@ -85,25 +83,6 @@ def excuse(run: History, judgement: Judgement) -> tuple[Excuses, list[Anomaly]]:
         for crash, lost in excuses.lost.items():
             judgement.counts[f"lost with the power of {crash.broker}"] += len(lost)
     return excuses, anomalies
-
-
-def _not_due(run: History) -> None:
-    """
-    Take out messages with a delivery time that is not due when the final read begins.
-
-    They are due by the wall clock of their broker: where it is set back before, they are late by as much. Delay levels
-    are not: brokers hold them to the monotonic clock.
-    """
-    if not run.jumps or not run.plans:
-        return
-    end = run.plans[0].t - _LATE
-    for ok in list(run.acked.values()):
-        invoked = run.invoked.get(ok.value)
-        if invoked is None or not invoked.timed or not ok.broker:
-            continue
-        after = [jump.by for jump in run.jumps if jump.t > invoked.t and jump.target.startswith(ok.broker)]
-        if end + sum(after) < invoked.t + invoked.delay:
-            del run.acked[ok.value]
 
 
 def _there(run: History) -> dict[Place, set[str]]:
@@ -158,11 +137,16 @@ def _excused(
 
 
 def _gone(run: History, there: dict[Place, set[str]], ok: Ok) -> bool:
+    """
+    Return whether an acknowledged message is gone from the broker that acknowledged it.
+
+    Where the answer told no place, a copy at another broker, of a request before, is not what was acknowledged.
+    """
     if ok.queue:
         return any(ok.queue in plan.queues for plan in run.plans) and ok.value not in there.get(
             (ok.queue, ok.offset), ()
         )
-    return not any(ok.value in values for values in there.values())
+    return not any(ok.value in values for (queue, _), values in there.items() if ok.broker in ("", broker_of(queue)))
 
 
 def _survivors(run: History, excuses: Excuses) -> Iterator[Anomaly]:

@@ -243,12 +243,16 @@ class Jump(_Event, frozen=True, kw_only=True):
     """
     The wall clock of a machine was set.
 
-    @ivar target: the machine; the name of one that runs a broker begins with the broker's.
+    @ivar target: the machine; one that runs a broker has the broker's name and id, with a dash.
     @ivar by: seconds, below 0 for back.
     """
 
     target: str
     by: float
+
+    def sets_master_of(self, broker: str) -> bool:
+        """Return whether a broker's delayed messages are due by this clock: its master's, whose id is 0."""
+        return self.target == f"{broker}-0"
 
 
 class Stuck(_Event, frozen=True, kw_only=True):

@@ -388,6 +388,22 @@ class CrashTests(KindCase):
         other = replace(self.power, broker="broker-b")
         self.assert_found(self.judge(self.three, delayed, [other], whole), Kind.LOST)
 
+    def test_delayed_elsewhere(self) -> None:
+        """What another broker has of a request before is neither what a crash took nor what stands for it."""
+        delayed: list[Event] = [
+            Invoke(t=3, who="p1", value="x", digest=crc("x"), delay=5, attempts=2),
+            Ok(t=3.5, who="p1", value="x", broker="broker-a"),
+        ]
+        elsewhere = read_finally(["x"], replica="other", queue="Orders@broker-b:0")
+        here = read_finally(["a", "b", "c"])
+        self.assert_valid(self.judge(self.three, delayed, [self.power], here, elsewhere))
+        self.assert_found(self.judge(self.three, delayed, here, elsewhere), Kind.LOST)
+        after = replace(self.power, t=4.6)
+        self.assert_found(self.judge(self.three, delayed, [after], here, elsewhere), Kind.LOST)
+        slave = read_finally(["a", "b", "c", "x"], replica="slave")
+        master = read_finally(["a", "b", "c", "x"])
+        self.assert_valid(self.judge(self.three, delayed, [self.power], master, slave, elsewhere))
+
     def test_delivered_again(self) -> None:
         """A delayed message may be there once more for each crash of its broker, a plain one may not."""
         delayed: list[Event] = [
@@ -545,10 +561,49 @@ class OtherPromisesTests(KindCase):
         self.assert_valid(self.judge(delayed, [forward]))
         for jump in replace(forward, by=2.0), replace(forward, t=0.5, by=60.0):
             self.assert_found(self.judge(delayed, [jump]), Kind.EARLY_DELAY)
-        for target in "broker-b-0", "registry-0":
+        for target in "broker-b-0", "registry-0", "broker-a-1":
             self.assert_found(self.judge(delayed, [replace(forward, target=target)]), Kind.EARLY_DELAY)
         unanswered: list[Event] = [event for event in delayed if not isinstance(event, Ok)]
         self.assert_valid(self.judge(unanswered, sent("b", 0, 1, OTHER), read_finally(["b"], queue=OTHER), [forward]))
+
+    def test_clock_set_to_and_fro(self) -> None:
+        """A delayed message may be early by what the clock went forward at most, between any two moments."""
+        delayed: list[Event] = [
+            Invoke(t=1, who="p0", value="a", digest=crc("a"), delay=5),
+            Ok(t=1.2, who="p0", value="a", broker="broker-a"),
+            Read(t=3.0, who="c0", queue=QUEUE, offset=0, value="a", digest=crc("a")),
+            *read_finally(["a"]),
+        ]
+
+        def jumps(*steps: float) -> list[Event]:
+            """Return jumps of the clock, one after another, while the message waits."""
+            return [Jump(t=1.5 + number / 10, target="broker-a-0", by=by) for number, by in enumerate(steps)]
+
+        for steps in ((3.0, -3600.0), (-3600.0, 3.0), (2.0, -0.5, 1.5)):
+            self.assert_valid(self.judge(delayed, jumps(*steps)))
+        for steps in ((2.0, -2.0, 2.0), (2.0, -3600.0, 2.0)):
+            self.assert_found(self.judge(delayed, jumps(*steps)), Kind.EARLY_DELAY)
+
+    def test_given_back(self) -> None:
+        """The copy that a consumer gave back, to any broker, is no delivery that can be early; the one before it is."""
+        retry = "%RETRY%g@broker-b:0"
+        delayed: list[Event] = [
+            Invoke(t=1, who="p0", value="a", digest=crc("a"), delay=20),
+            Ok(t=1.2, who="p0", value="a", broker="broker-a"),
+            *read_finally(["a"]),
+        ]
+        first = Read(t=3, who="c", group="g", queue=QUEUE, offset=0, value="a", digest=crc("a"), failed=True)
+        again = replace(first, t=13, queue=retry, failed=False)
+        forward: Event = Jump(t=2, target="broker-a-0", by=3600.0)
+        self.assert_valid(self.judge(delayed, [forward, first, again]))
+        self.assert_found(self.judge(delayed, [first, again]), Kind.EARLY_DELAY)
+        for other in replace(first, failed=False), replace(first, group="h"), replace(first, t=14):
+            self.assert_found(self.judge(delayed, [forward, other, again]), Kind.EARLY_DELAY)
+        self.assert_found(self.judge(delayed, [forward, again]), Kind.EARLY_DELAY)
+        for queue in "%RETRY%h@broker-b:0", "Orders@broker-b:0":
+            self.assert_found(self.judge(delayed, [forward, first, replace(again, queue=queue)]), Kind.EARLY_DELAY)
+        copy: list[Event] = [Crash(t=3.5, broker="broker-a", window=3.0), *sent("b", 0, 30), *read_finally(["b"])]
+        self.assert_valid(self.judge([*delayed[:2], forward, first, again], copy))
 
     def test_clock_set_back(self) -> None:
         """A delayed message is late by as much as the clock of its broker was set back meanwhile."""
@@ -565,6 +620,9 @@ class OtherPromisesTests(KindCase):
         level = [replace(event, timed=False) if isinstance(event, Invoke) else event for event in whole]
         self.assert_found(self.judge(level, [back]), Kind.LOST)
         self.assert_found(self.judge(whole, [back, replace(back, t=3, by=3600.0)]), Kind.LOST)
+        slave = replace(back, target="broker-a-1")
+        self.assert_found(self.judge(whole, [slave]), Kind.LOST)
+        self.assert_valid(self.judge(whole, [back, replace(slave, t=3, by=3600.0)]))
 
     def test_stuck(self) -> None:
         """What did not go on in time breaks a promise."""
