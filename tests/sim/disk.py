@@ -337,6 +337,15 @@ class Disk(FakeFiles):
         ]
         return after
 
+    def copied(self, clock: WallClock, chance: random.Random) -> Disk:
+        """Return another disk with a copy of everything that was written, all of it synced."""
+        after = self.killed(clock, chance)
+        for file in after.files.values():
+            file.synced = bytes(file.data)
+        after._dropped, after.dropped_at = {}, None
+        after._keep_names()
+        return after
+
     def cut_off(self, clock: WallClock, chance: random.Random) -> Disk:
         """Return the disk as a power cut leaves it."""
         after = Disk(clock, chance)
@@ -351,10 +360,17 @@ class Disk(FakeFiles):
         for path in sorted(names.files):
             after.files[path] = _torn(names.files[path], kept, chance)
         after.directories = set(names.directories)
-        after._journal = [Names(0, dict(after.files), set(after.directories))]
-        if self.names_apart:
-            after._listings = {path: [after._listing(path)] for path in sorted(after.directories)}
+        after._keep_names()
         return after
+
+    def _keep_names(self) -> None:
+        """Make the names that there are durable, and forget those before."""
+        self._changes = self._durable = 0
+        self._last_change = {}
+        self._renamed = []
+        self._journal = [Names(0, dict(self.files), set(self.directories))]
+        if self.names_apart:
+            self._listings = {path: [self._listing(path)] for path in sorted(self.directories)}
 
     def _names_left(self, chance: random.Random | None) -> Names:
         """Return names that a power cut may leave where directories are apart; C{None}: all of them."""

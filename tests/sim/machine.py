@@ -169,8 +169,8 @@ class Machine:
         self.disk.rate, self.disk.failing, self.disk.drops = before.rate, before.failing, before.drops
 
     def restore(self, disk: Disk) -> None:
-        """Give the machine a copy of another's disk; no process runs."""
-        self.disk = self._own(disk.killed(self, self.world.streams.of(f"disk {self.name}")), self.disk)
+        """Give the machine a disk with a copy of what another has, synced; no process runs."""
+        self.disk = self._own(disk.copied(self, self.world.streams.of(f"disk {self.name}")), self.disk)
 
     def empty(self) -> None:
         """Give the machine an empty disk."""

@@ -301,9 +301,35 @@ class NamesApartTests(SynchronousTestCase):
         self.disk = self.disk.cut_off(FakeClock(), random.Random(3))
         self.assertEqual(len(self.left()), 1)
 
+    def test_copied_to_another(self) -> None:
+        """A disk with a copy of all that another has loses nothing of that when the power fails."""
+        self.disk.append("/a/new", b"5" * 2000)
+        before = dict(self.disk.files)
+        copy = self.disk.copied(FakeClock(), random.Random(1))
+        for seed in range(20):
+            cut = copy.cut_off(FakeClock(), random.Random(seed))
+            self.assertEqual(
+                {path: cut.read(path) for path in cut.files}, {path: self.disk.read(path) for path in before}
+            )
+        self.assertEqual((self.disk.files, len(self.left())), (before, 4))
+
 
 class DroppedTests(SynchronousTestCase):
     """What a failed sync did not write."""
+
+    def test_copied(self) -> None:
+        """A copy of it on another disk is durable."""
+        disk = Disk(FakeClock(), random.Random(1))
+        disk.make_directories("/d")
+        disk.create("/d/f", bytes(1024))
+        mapping = disk.map("/d/f")
+        mapping.view[:] = b"x" * 1024
+        disk.rate, disk.failing, disk.drops = 1.0, {"sync"}, True
+        self.assertRaises(OSError, mapping.sync)
+        copy = disk.copied(FakeClock(), random.Random(1))
+        self.assertEqual((copy.dropped_at, disk.dropped_at), (None, 0.0))
+        copy.map("/d/f").sync()
+        self.assertEqual(copy.cut_off(FakeClock(), random.Random(2)).read("/d/f"), b"x" * 1024)
 
     def test_dropped(self) -> None:
         """It is there until the power fails, whatever syncs succeed after that, unless it is written anew."""
