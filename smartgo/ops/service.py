@@ -208,11 +208,16 @@ class Ops(Service):
             self._silenced[broker] = now + _WARNING_SECONDS
             self._log.warn("broker {broker} does not answer: {error}", broker=broker, error=str(error))
 
-    def _sampled(self, brokers: Sequence[BrokerFigures] | None) -> None:
-        """Let alerts and the count of messages take the latest samples; C{None} if brokers could not be asked."""
+    def _sampled(self, brokers: Sequence[BrokerFigures] | None) -> bool:
+        """
+        Let alerts and the count of messages take the latest samples; return whether the next ones are wanted soon.
+
+        @param brokers: C{None} if brokers could not be asked.
+        """
         self.alerts.look(brokers)
         if brokers is not None:
             self.contents.look({one.name: one.log_bytes for one in brokers if one.up and one.id == MASTER})
+        return self.contents.waits
 
     # -- start and stop ----------------------------------------------------------------------------------------
 

@@ -66,8 +66,8 @@ def _sentence(found: dict[str, Any]) -> str:
     lost = found["unreachable"]
     if lost is None:
         return words
-    if lost["countedMs"] is None:
-        return f"{words} What it stored was never counted, and stays out of reach."
+    if lost["countedMs"] is None or lost["messages"] is None:
+        return f"{words} What it stored is not known, and stays out of reach."
     return (
         f"{words} Its {counted(lost['messages'], 'message')} in {counted(lost['queues'], 'queue')} of"
         f" {counted(lost['topics'], 'topic')} stay out of reach, and nothing will mention them."

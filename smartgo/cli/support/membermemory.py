@@ -31,8 +31,9 @@ class MissingMember(msgspec.Struct, frozen=True, kw_only=True):
 
     @ivar id: 0 for the master, above 0 for its slaves.
     @ivar last_seen_ms: when it was registered for the last time, wall clock.
+    @ivar is_lost: whether no process of its broker answers.
     @ivar queues: that cannot be reached, with so many C{messages}; C{None} while another process of its broker
-        answers, or where they were never counted.
+        answers, or where they are not known.
     """
 
     cluster: str
@@ -40,6 +41,7 @@ class MissingMember(msgspec.Struct, frozen=True, kw_only=True):
     id: int
     address: str
     last_seen_ms: int
+    is_lost: bool = False
     queues: int | None = None
     messages: int | None = None
 
@@ -50,9 +52,13 @@ class MissingMember(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def loss(self) -> str:
-        """Return what cannot be reached, as the end of a sentence; empty where that is nothing or unknown."""
-        if self.messages is None or self.queues is None:
+        """Return what cannot be reached, as the end of a sentence; empty where that is nothing."""
+        if not self.is_lost:
             return ""
+        if self.queues is None:
+            return "; what it stored is not known, and cannot be reached"
+        if self.messages is None:
+            return f"; {counted(self.queues, 'queue')} cannot be reached, and what it stored is not known"
         return f"; {counted(self.messages, 'message')} and {counted(self.queues, 'queue')} cannot be reached"
 
 
@@ -121,13 +127,14 @@ async def _missing(api: RestClient) -> list[MissingMember]:
 
 def _member(row: dict[str, Any]) -> MissingMember:
     lost = row["unreachable"] or {}
-    known = lost.get("countedMs") is not None
+    known = lost.get("countedMs") is not None  # an API before this one has 0 where it does not know
     return MissingMember(
         cluster=row["cluster"],
         broker=row["name"],
         id=row["id"],
         address=row["address"],
         last_seen_ms=row["lastSeenMs"],
+        is_lost=row["unreachable"] is not None,
         queues=lost["queues"] if known else None,
         messages=lost["messages"] if known else None,
     )

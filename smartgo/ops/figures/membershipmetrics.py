@@ -63,8 +63,9 @@ class MembershipMetrics(Collector):
         masterless = set(self._membership.table.masterless())
         for key, lost in {(one.member.cluster, one.member.name): one.unreachable for one in statuses}.items():
             headless.add_metric(key, float(key[1] in masterless))
-            messages.add_metric(key, 0.0 if lost is None else lost.messages)
-            queues.add_metric(key, 0.0 if lost is None else lost.queues)
+            for family, count in ((messages, lost and lost.messages), (queues, lost and lost.queues)):
+                if lost is None or count is not None:  # what is not known has no sample
+                    family.add_metric(key, float(count or 0))
         yield headless
         yield messages
         yield queues

@@ -30,6 +30,8 @@ LISTENED: Final = 1.0
 """Seconds between two looks while somebody listens."""
 UNHEARD: Final = 10.0
 """Seconds between two looks otherwise."""
+SOON: Final = 2.0
+"""Seconds between two looks, where the one who is told of them waits for something."""
 RECORDED: Final = 10.0
 """Seconds between two samples of a chart."""
 GROUPS: Final = 5.0
@@ -140,17 +142,19 @@ class FigureSampler:
         progress: ProgressReader,
         history: History,
         path: str,
-        looked: Callable[[Sequence[BrokerFigures] | None], object] = lambda brokers: None,
+        looked: Callable[[Sequence[BrokerFigures] | None], bool] = lambda brokers: False,
     ) -> None:
         """
         @param path: the file of the history.
-        @param looked: is told after each look what brokers do, C{None} where that could not be asked.
+        @param looked: is told after each look what brokers do, C{None} where that could not be asked; returns whether
+            the next look is wanted soon.
         """
         self._env = env
         self._view = view
         self._progress = progress
         self._path = path
         self._looked = looked
+        self._wanted_soon = False
         self._rows: list[BrokerFigures] | None = None
         self.history = history
         self._listeners: list[FigureListener] = []
@@ -199,7 +203,12 @@ class FigureSampler:
         self._listeners.remove(listener)
 
     def _pause(self, took: float) -> float:
-        return max(0.0, (LISTENED if self._listeners else UNHEARD) - took)
+        if self._listeners:
+            return max(0.0, LISTENED - took)
+        if self._wanted_soon:
+            return max(0.0, SOON - took)
+        recorded = self._record_due + LISTENED / 2 - self._env.clock.seconds()  # so that points keep their distance
+        return recorded if SOON < recorded < UNHEARD - took else max(0.0, UNHEARD - took)
 
     # -- looking -----------------------------------------------------------------------------------------------
 
@@ -210,7 +219,7 @@ class FigureSampler:
             await self._round()
         finally:
             if not self._schedule.stopped:
-                self._looked(self._rows)
+                self._wanted_soon = self._looked(self._rows)
 
     async def _round(self) -> None:
         now = self._env.clock.seconds()

@@ -59,10 +59,10 @@ class BrokerMember(msgspec.Struct, rename="camel"):
 
 
 class TopicContent(msgspec.Struct, rename="camel"):
-    """The queues and the stored messages of one topic at one broker."""
+    """The queues and the stored messages of one topic at one broker; C{None} for an unknown number."""
 
     queues: int
-    messages: int
+    messages: int | None
 
 
 class BrokerContent(msgspec.Struct, rename="camel"):
@@ -85,13 +85,16 @@ class Unreachable(msgspec.Struct, rename="camel"):
     """
     The topics, queues and messages that cannot be reached while a broker is missing.
 
+    A number is null where it is not known: it was never counted, or there was nothing at the last count, and what the
+    broker took since then is not known.
+
     @ivar topics: topics of applications that are at least in part there; C{queues} and C{messages} are theirs.
     @ivar counted_ms: when that was counted for the last time, wall clock; null: never.
     """
 
-    topics: int
-    queues: int
-    messages: int
+    topics: int | None
+    queues: int | None
+    messages: int | None
     counted_ms: int | None
 
 
@@ -188,12 +191,12 @@ class MembershipTable:
         @param normal: those of them that applications made.
         """
         of_applications = [topics[one] for one in normal]
-        largest = sorted(topics, key=lambda topic: (-topics[topic].messages, topic))[:TOPICS]
+        largest = sorted(topics, key=lambda topic: (-(topics[topic].messages or 0), topic))[:TOPICS]
         self._contents[name] = BrokerContent(
             {topic: topics[topic] for topic in sorted(largest)},
             len(of_applications),
             sum(one.queues for one in of_applications),
-            sum(one.messages for one in of_applications),
+            sum(one.messages or 0 for one in of_applications),
             now_ms,
         )
 
@@ -270,20 +273,21 @@ class MembershipTable:
     def _lost(self, name: str) -> Unreachable:
         content = self._contents.get(name)
         if content is None:
-            return Unreachable(0, 0, 0, None)
-        return Unreachable(content.count, content.queues, content.messages, content.counted_ms)
+            return Unreachable(None, None, None, None)
+        return Unreachable(content.count or None, content.queues or None, content.messages or None, content.counted_ms)
 
     def content(self, name: str) -> BrokerContent | None:
         """Return what a broker had when it was last asked; C{None} if it never was."""
         return self._contents.get(name)
 
     def topics_lost(self) -> dict[str, dict[str, TopicContent]]:
-        """Return what cannot be reached by topic, then by broker."""
+        """Return what cannot be reached by topic, then by broker; unknown numbers where its broker's is unknown."""
         found: dict[str, dict[str, TopicContent]] = {}
-        for name in self.lost():
+        for name, lost in self.lost().items():
             content = self._contents.get(name)
             for topic, one in content.topics.items() if content is not None else ():
-                found.setdefault(topic, {})[name] = one
+                known = one if lost.messages is not None else TopicContent(one.queues, None)
+                found.setdefault(topic, {})[name] = known
         return found
 
     # -- taking out of service ---------------------------------------------------------------------------------

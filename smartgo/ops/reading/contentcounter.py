@@ -1,7 +1,8 @@
 """
 Count what each broker has of each topic, so that it can be said what is out of reach once the broker is missing.
 
-Only brokers whose log has grown or shrunk since the last count are counted: an idle cluster is not asked.
+Only brokers whose log has grown or shrunk since the last count are counted: an idle cluster is not asked. A broker of
+which no message was counted yet is counted sooner: it may be gone before the next regular count.
 """
 
 from __future__ import annotations
@@ -24,6 +25,12 @@ PAUSE: Final = 10.0
 """Seconds between two counts at least."""
 REST: Final = 50
 """Times as long as a count took, nothing is counted."""
+SOON: Final = 1.0
+"""Seconds between two counts at least, where a broker has stored messages and none of them was counted yet."""
+SOON_REST: Final = 10
+"""Times as long as a count took, nothing is counted then."""
+YOUNG: Final = 300.0
+"""Seconds for which a broker of which no message was counted yet is looked at more often."""
 AT_A_TIME: Final = 200
 """Topics of one count; of more, the others are counted next."""
 
@@ -40,6 +47,8 @@ class ContentCounter:
         self._view = view
         self._membership = membership
         self._due = 0.0
+        self._soon_due = 0.0
+        self._uncounted: dict[str, float] = {}  # since when brokers answer of which no message was counted
         self._counting: Deferred[None] | None = None
         self._stopped = False
         self._sizes: dict[str, float] = {}  # of the logs of masters, when they were counted
@@ -59,11 +68,23 @@ class ContentCounter:
         @param sizes: bytes of the log of each broker that answers, by its name.
         """
         now = self._clock.seconds()
-        if self._stopped or self._counting is not None or now < self._due:
+        self._uncounted = {name: self._uncounted.get(name, now) for name in sizes if not self._has_counted(name)}
+        if self._stopped or self._counting is not None or now < self._soon_due:
             return
-        if self._pending or any(self._sizes.get(name) != size for name, size in sizes.items()):
+        changed = {name for name, size in sizes.items() if self._sizes.get(name) != size}
+        if changed & self._uncounted.keys() or (now >= self._due and (self._pending or changed)):
             self._counting = Deferred.fromCoroutine(self._count(dict(sizes)))
             self._counting.addErrback(self._failed).addCallback(self._counted, now)
+
+    @property
+    def waits(self) -> bool:
+        """Tell whether there is a broker, not long known, of which no message was counted yet."""
+        now = self._clock.seconds()
+        return any(now - since < YOUNG for since in self._uncounted.values())
+
+    def _has_counted(self, name: str) -> bool:
+        content = self._membership.table.content(name)
+        return content is not None and content.messages > 0
 
     def _failed(self, failure: Any) -> None:
         if not self._stopped and not failure.check(CallFailed):
@@ -73,8 +94,10 @@ class ContentCounter:
         self._counting = None
         now = self._clock.seconds()
         self._due = now + max(PAUSE, REST * (now - began))
+        self._soon_due = now + max(SOON, SOON_REST * (now - began))
 
     async def _count(self, sizes: dict[str, float]) -> None:
+        self._view.topics.forget()  # the list that others were told may be older than the growth of the log
         topics = await self._view.topics.get()
         entries = {name: one for name, one in topics.items() if one.kind != TopicKind.SYSTEM}
         if any(self._sizes.get(name) != size for name, size in sizes.items()):
@@ -108,7 +131,7 @@ class ContentCounter:
         """Return what was counted before the restart; 0 where it never was."""
         content = self._membership.table.content(broker)
         known = None if content is None else content.topics.get(topic)
-        return 0 if known is None else known.messages
+        return (known.messages if known is not None else None) or 0
 
 
 async def messages_by_broker(view: PartialView, topic: TopicEntry) -> dict[str, int]:

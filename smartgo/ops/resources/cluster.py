@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Any, Final, Literal
 
 import msgspec
@@ -177,9 +177,9 @@ class ClusterApi:
             return None
         counted = [one.counted_ms for one in lost if one.counted_ms is not None]
         return Unreachable(
-            sum(one.topics for one in lost),
-            sum(one.queues for one in lost),
-            sum(one.messages for one in lost),
+            _sum_known(one.topics for one in lost),
+            _sum_known(one.queues for one in lost),
+            _sum_known(one.messages for one in lost),
             min(counted, default=None),
         )
 
@@ -293,6 +293,12 @@ class ClusterApi:
         self._view.membership.observe_registries({address: True})
         known = sum(len(one.broker_addrs) for one in info.broker_addr_table.values())
         return RegistryRow(address, True, took, known, None, self._view.membership.registry(address).last_seen_ms)
+
+
+def _sum_known(counts: Iterable[int | None]) -> int | None:
+    """Return the sum of some counts; C{None} if one of them is not known."""
+    found = list(counts)
+    return None if None in found else sum(one or 0 for one in found)
 
 
 async def _count(source: Source[dict[str, Any]], counts: Callable[[Any], bool] = lambda entry: True) -> int | None:

@@ -54,11 +54,11 @@ class Amounts(msgspec.Struct, rename="camel"):
 
 
 class LostAtBroker(msgspec.Struct, rename="camel"):
-    """The part of a topic at a broker that is missing, as it was counted for the last time."""
+    """The part of a topic at a missing broker, as counted last; C{messages} is null for unknown."""
 
     broker: str
     queues: int
-    messages: int
+    messages: int | None
 
 
 class TopicRow(msgspec.Struct, rename="camel"):

@@ -31,7 +31,7 @@ class MemoryCase(ClusterCase):
         """End the broker's connections and take it away from the registry, as it is after a kill."""
         self.cluster.env.network.kill(10911)
         self.assertTrue(self.cluster.registry.routes.unregister(BROKER, "broker-a", 0))
-        self.cluster.pump(3.0, 1.0)
+        self.cluster.pump(12.0, 1.0)
 
 
 class KnownTests(MemoryCase):

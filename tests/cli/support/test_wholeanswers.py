@@ -21,7 +21,7 @@ class AnotherMissingTests(MemoryCase):
     def setUp(self) -> None:
         super().setUp()
         self.front.ops.membership.observe([BrokerPlace("DefaultCluster", "broker-x", 0, "192.0.2.1:1")])
-        self.cluster.pump(3.0, 1.0)
+        self.cluster.pump(12.0, 1.0)
 
     def lacking(self, *words: str) -> str:
         """Run a command, which must name the missing broker on standard error; return its standard output."""

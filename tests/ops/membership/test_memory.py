@@ -49,7 +49,7 @@ class MemoryCase(SynchronousTestCase):
         """End the broker's connections and take it away from the registry, as it is after a kill."""
         self.cluster.env.network.kill(10911)
         self.assertTrue(self.cluster.registry.routes.unregister(BROKER, "broker-a", 0))
-        self.cluster.pump(3.0, 1.0)
+        self.cluster.pump(12.0, 1.0)
 
 
 class GoneTests(MemoryCase):
@@ -108,7 +108,7 @@ class GoneTests(MemoryCase):
             raise CallFailed("no registry answers")
 
         self.patch(self.front.ops.view.admin.brokers, "cluster", cluster)
-        self.cluster.pump(3.0, 1.0)
+        self.cluster.pump(12.0, 1.0)
         [row] = self.get("/brokers")["items"]
         self.assertEqual((row["up"], row["state"]), (True, "up"))
         self.assertEqual(self.front.ops.membership.table.missing(), [])
@@ -215,7 +215,7 @@ class ForgetTests(MemoryCase):
         self.front.stop_api()
         self.front = Front(self.cluster)
         self.token = self.front.ops.tokens.create("boss2", ["admin"])[1]
-        self.cluster.pump(3.0, 1.0)
+        self.cluster.pump(12.0, 1.0)
 
 
 class FileTests(SynchronousTestCase):

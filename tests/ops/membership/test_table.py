@@ -128,7 +128,13 @@ class ContentTests(SynchronousTestCase):
     def test_never_counted(self) -> None:
         """Of a broker that was never counted it is not claimed that it had nothing."""
         self.members.observe([A0], 2000)
-        self.assertEqual(self.members.lost(), {"broker-b": Unreachable(0, 0, 0, None)})
+        self.assertEqual(self.members.lost(), {"broker-b": Unreachable(None, None, None, None)})
+
+    def test_empty_when_counted(self) -> None:
+        """Of a broker that had no message at its last count it is not claimed that it has none."""
+        self.members.counted("broker-b", {"Orders": TopicContent(4, 0)}, ["Orders"], 1500)
+        self.members.observe([A0], 2000)
+        self.assertEqual(self.members.lost(), {"broker-b": Unreachable(1, 4, None, 1500)})
 
     def test_bound(self) -> None:
         """The topics with the most messages are remembered one by one; the totals are of all."""

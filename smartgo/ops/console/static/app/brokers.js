@@ -22,8 +22,9 @@ export function ProcessBadge({ one }) {
   return html`<${Badge} tone="bad">${t(`broker.process.${one.state}`)}<//>`;
 }
 
-// A sentence about what cannot be reached; null where that is nothing or was never counted.
+// A sentence about what cannot be reached; null where that is nothing.
 export function lossText(lost) {
-  if (!lost || lost.countedMs === null) return null;
+  if (!lost) return null;
+  if (lost.messages === null) return lost.queues === null ? t("broker.lost.unknown") : t("broker.lost.uncounted", { queues: number(lost.queues) });
   return tn("broker.lost", lost.messages, { queues: number(lost.queues), topics: number(lost.topics) });
 }

@@ -104,7 +104,7 @@ function Broker({ name, tab, query }) {
           <${Stat} label=${t("figure.disk")} value=${percent(one.diskRatio)} note=${html`<${Meter} ratio=${one.diskRatio ?? 0} label=${t("figure.disk")} />`} />
         </div>
         ${one.error && one.state !== "missing" && html`<p class="hint hint-bad">${one.error}</p>`}
-        ${one.unreachable && html`<p class="hint hint-bad" role="alert">${lossText(one.unreachable) ?? t("broker.lost.unknown")}</p>`}
+        ${one.unreachable && html`<p class="hint hint-bad" role="alert">${lossText(one.unreachable)}</p>`}
         ${(one.members.length > 1 || one.brokerState !== "up") && html`<${Members} broker=${one} done=${broker.reload} />`}
         <${Tabs} tabs=${tabs} chosen=${tab} label=${name} />
         ${tab === "config" ? html`<${BrokerConfig} name=${name} />` : tab === "care" ? html`<${Care} name=${name} />` : tab === "figures" ? html`<${Runtime} runtime=${one.runtime} />` : html`<${BrokerOverview} broker=${one} query=${query} />`}`}
@@ -124,7 +124,7 @@ function Members({ broker, done }) {
     let found;
     if (!(await attempt(async () => (found = await del(path`/brokers/${one.name}`, { id: one.id, dryRun: true }))))) return;
     const lines = [t("broker.forget.text", { name: processName(one), address: one.address })];
-    if (found.unreachable) lines.push(lossText(found.unreachable) ?? t("broker.lost.unknown"), t("broker.forget.view"));
+    if (found.unreachable) lines.push(lossText(found.unreachable), t("broker.forget.view"));
     const sure = await confirm({ title: t("broker.forget"), text: lines.join(" "), action: t("broker.forget"), typed: one.name });
     if (!sure || !(await attempt(() => del(path`/brokers/${one.name}`, { id: one.id })))) return;
     toast(t("broker.forgotten", { name: processName(one) }));

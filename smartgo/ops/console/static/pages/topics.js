@@ -27,14 +27,18 @@ function Kind({ kind }) {
 
 function lostIn(topic) {
   const sum = (member) => topic.unreachable.reduce((total, one) => total + one[member], 0);
-  return { messages: sum("messages"), queues: sum("queues") };
+  return { messages: topic.unreachable.some((one) => one.messages === null) ? null : sum("messages"), queues: sum("queues") };
+}
+
+function lostText(lost) {
+  const queues = number(lost.queues);
+  return lost.messages === null ? t("topic.lost.unknown", { queues }) : tn("topic.lost", lost.messages, { queues });
 }
 
 // What of a topic cannot be reached, where that is anything.
 function lostBadge(topic) {
   if (!topic.unreachable.length) return null;
-  const lost = lostIn(topic);
-  return html`<${Badge} tone="bad">${tn("topic.lost", lost.messages, { queues: number(lost.queues) })}<//>`;
+  return html`<${Badge} tone="bad">${lostText(lostIn(topic))}<//>`;
 }
 
 function create() {
@@ -114,7 +118,7 @@ function Topic({ name, tab, query }) {
           <${Stat} label=${t("column.queues")} value=${one.readQueues === one.writeQueues ? one.readQueues : `${one.readQueues} / ${one.writeQueues}`} note=${t(`perm.${one.perm}`)} />
           <${Stat} label=${t("column.brokers")} value=${one.brokers.length} note=${t(`kind.${one.kind}`)} />
         </div>
-        ${one.unreachable.map((lost) => html`<p key=${lost.broker} class="hint hint-bad" role="alert">${t("topic.lost.at", { broker: lost.broker })} ${tn("topic.lost", lost.messages, { queues: number(lost.queues) })}</p>`)}
+        ${one.unreachable.map((lost) => html`<p key=${lost.broker} class="hint hint-bad" role="alert">${t("topic.lost.at", { broker: lost.broker })} ${lostText(lost)}</p>`)}
         <${Tabs} tabs=${tabs} chosen=${tab} label=${name} />
         ${draw(tab, one, query)}`}
     <//>
