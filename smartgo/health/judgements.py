@@ -13,7 +13,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Final, Literal, NamedTuple
 
-from smartgo.health.measures import FOLLOWING, Measure, down, of_brokers, of_groups, of_process, of_slaves
+from smartgo.health.measures import Measure, alone, down, of_brokers, of_groups, of_process, of_slaves
 from smartgo.health.measures import registries_down as registries
 from smartgo.schema.refusalkind import RefusalKind
 
@@ -63,6 +63,8 @@ class Judgement(NamedTuple):
     """A diagnosis calls it critical from this value on."""
     momentary: Severity | None = None
     """The severity of a single measurement, where that may be wrong a minute later; C{None}: as C{severity}."""
+    cause: str = ""
+    """The judgement whose alert about the same subject is the cause of this one's, which then calls nobody."""
     below: bool = False
     """Whether values below the threshold are the problem."""
 
@@ -99,10 +101,10 @@ _ALERTS: Final = (
     ),
     Judgement(
         "master-missing", "critical", 0, "state", "broker",
-        "has no master: it stores nothing",
+        "has no master: it stores nothing{reason}",
         "A broker name has slaves and no master: nothing can be stored there.",
         "Start the master, or read its log.",
-        lambda snapshot: snapshot.masterless, prometheus="SmartgoBrokerWithoutMaster",
+        lambda snapshot: snapshot.masterless, prometheus="SmartgoBrokerWithoutMaster", cause="broker-gone",
     ),
     Judgement(
         "master-contended", "critical", 0, "count", "broker",
@@ -208,7 +210,7 @@ _ALERTS: Final = (
         "The slave follows no master: what the master stores now exists only once.",
         "Check that the master is up and registered under the same name, that its haAllow admits this slave, and that"
         " both have the same haAccessKey.",
-        of_slaves(lambda one: float(one.state not in FOLLOWING)), lasting=120, prometheus="SmartgoReplicaAlone",
+        alone, lasting=120, prometheus="SmartgoReplicaAlone",
         momentary="warning",
     ),
     Judgement(

@@ -44,6 +44,29 @@ def of_slaves(value: Callable[[BrokerSnapshot], float | None]) -> Measure:
     return of_brokers(lambda one: None if one.state is None else value(one))
 
 
+def alone(snapshot: ClusterSnapshot) -> Values | None:
+    """
+    Return 1 for each slave that follows no master although there is one.
+
+    Where the master is missing, the slave has none to follow: that is the only problem, and C{broker-gone} or
+    C{master-missing} tells it. Where the master does not answer, it is unknown.
+    """
+    values = of_slaves(lambda one: float(one.state not in FOLLOWING))(snapshot)
+    if values is None or snapshot.brokers is None:
+        return None
+    masterless = {name for name, value in (snapshot.masterless or {}).items() if value}
+    found: dict[str, float | None] = {}
+    for subject, value in values.items():
+        name = subject.partition("#")[0]
+        master = snapshot.brokers.get(name)
+        if name in masterless:
+            value = 0.0
+        elif value and master is not None and not master.up:
+            value = None
+        found[subject] = value
+    return found
+
+
 def of_groups(value: Callable[[GroupSnapshot], float | None]) -> Measure:
     """Measure consumer groups."""
 

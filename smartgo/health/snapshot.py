@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from types import MappingProxyType
 from typing import NamedTuple
 
 
@@ -62,6 +63,7 @@ class ClusterSnapshot(NamedTuple):
     @ivar process: figures of the process that judges; a judgement needs only its own figures.
     @ivar remote: the same of the processes of other brokers, as far as these report them, by the brokers' names;
         C{None} for one that could not be asked.
+    @ivar details: what is known of single subjects that break a rule, in sentences; by the rule's name and the subject.
     """
 
     brokers: Mapping[str, BrokerSnapshot] | None = None
@@ -73,6 +75,7 @@ class ClusterSnapshot(NamedTuple):
     dead: Mapping[str, int | None] | None = None
     process: Mapping[str, float] | None = None
     remote: Mapping[str, Mapping[str, float] | None] | None = None
+    details: Mapping[tuple[str, str], str] = MappingProxyType({})
 
 
 Values = Mapping[str, float | None]

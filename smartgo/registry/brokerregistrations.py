@@ -25,6 +25,7 @@ from smartgo.registry.kvconfig import ORDER_TOPICS, KvConfig
 from smartgo.registry.leases import Leases
 from smartgo.registry.registration import MASTER, AddressHeld, NameTaken, Registration, queues_of
 from smartgo.registry.routes import RouteTable
+from smartgo.registry.stoppedbrokers import StoppedBrokers
 from smartgo.remoting.interfaces import Answer, IPeer
 from smartgo.remoting.origin import asker
 from smartgo.schema import bodies
@@ -62,6 +63,7 @@ class BrokerRegistrations:
     Registers and unregisters brokers.
 
     @ivar contenders: the masters that were refused.
+    @ivar stopped: the brokers that unregistered.
     """
 
     _log = Logger()
@@ -84,6 +86,7 @@ class BrokerRegistrations:
         self._locks: dict[IPeer, DeferredLock] = {}  # of connections whose registrations are being read
         self._asked: set[IPeer] = set()  # whether they are alive
         self.contenders = Contenders(env.clock.seconds)
+        self.stopped = StoppedBrokers(env.clock.wall_ms)
 
     # -- 103 ---------------------------------------------------------------------------------------------------
 
@@ -199,6 +202,7 @@ class BrokerRegistrations:
     def _answer(self, peer: IPeer, request: Command, one: Registration) -> Answer:
         new = self._routes.version(one.address) is None
         master = self._routes.register(one, peer)
+        self.stopped.registered(one.name, one.broker_id)
         if one.broker_id == MASTER:
             self.contenders.admitted(one.name, one.address)
         where = asker(peer)
@@ -241,6 +245,7 @@ class BrokerRegistrations:
         if self._routes.holds(header.broker_addr, peer) is False:
             raise NoPermission(f"{header.broker_addr} was registered over another connection")
         if self._routes.unregister(header.broker_addr, header.broker_name, header.broker_id):
+            self.stopped.unregistered(header.broker_name, header.broker_id)
             self._log.info(
                 "broker {name} at {address} has unregistered",
                 name=header.broker_name,

@@ -138,6 +138,7 @@ class RegistryProcessor(Processor):
     def _cluster_info(self, peer: IPeer, request: Command) -> Answer:
         info = self._routes.cluster_info(asker(peer))
         info.contenders = self._registrar.contenders.addresses() or None
+        info.unregistered = self._registrar.stopped.times() or None
         return request.answer(body=info.encode())
 
     def _all_topics(self, peer: IPeer, request: Command) -> Answer:

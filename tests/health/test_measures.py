@@ -115,6 +115,23 @@ class MeasureTests(SynchronousTestCase):
         self.assertEqual(values("replica-alone", look), {"a#1": 0.0, "a#2": 1.0, "a#3": 1.0, "a#4": None})
         self.assertEqual(values("replica-behind", look), {"a#1": 7, "a#3": 5, "a#4": None})
 
+    def test_slaves_without_master(self) -> None:
+        """A slave whose master is missing has nothing to follow; while its master does not answer it is unknown."""
+        alone = BrokerSnapshot(True, 0.5, None, "CONNECTING", 5)
+        look = ClusterSnapshot(
+            brokers={
+                "a#1": alone,
+                "b": BrokerSnapshot(False, 0.5),
+                "b#1": alone,
+                "b#2": BrokerSnapshot(True, 0.5, None, "FOLLOWING", 0),
+                "c": BrokerSnapshot(True, 0.5),
+                "c#1": alone,
+            },
+            masterless={"a": 1.0, "b": 0.0, "c": 0.0},
+        )
+        self.assertEqual(values("replica-alone", look), {"a#1": 0.0, "b": None, "b#1": None, "b#2": 0.0, "c#1": 1.0})
+        self.assertEqual(values("replica-alone", look._replace(masterless=None))["a#1"], 1.0)
+
     def test_registries(self) -> None:
         """A registry that does not answer is down."""
         look = ClusterSnapshot(registries={"r1:9876": True, "r2:9876": False})

@@ -30,7 +30,7 @@ from smartgo.errors import (
 from smartgo.registry.service import RegistryService
 from smartgo.remoting.interfaces import IConnectionListener, IRequestProcessor
 from smartgo.schema import fastjson
-from smartgo.schema.bodies import DataVersion, RegisterBrokerBody, TopicConfig, TopicConfigSerializeWrapper
+from smartgo.schema.bodies import ClusterInfo, DataVersion, RegisterBrokerBody, TopicConfig, TopicConfigSerializeWrapper
 from smartgo.schema.command import Command, decode
 from tests.fakes import FakeEnvironment
 from tests.registry.peers import FakePeer, received
@@ -212,6 +212,19 @@ class RegisterTests(RegistryTests):
         self.assertEqual(json.loads(self.ask(106, {})[1])["contenders"], {"broker-a": [A2]})
         self.env.clock.advance(100)
         self.assertNotIn("contenders", json.loads(self.ask(106, {})[1]))
+
+    def test_stopped(self) -> None:
+        """One that has unregistered is named, with its time, until it registers again; one that broke off is not."""
+        self.register("T")
+        self.ask(104, {**BROKER, "brokerAddr": A2})
+        self.assertNotIn("unregistered", json.loads(self.ask(106, {})[1]))
+        self.ask(104, BROKER)
+        now = self.env.clock.wall_ms()
+        self.env.clock.advance(100)
+        self.assertEqual(json.loads(self.ask(106, {})[1])["unregistered"], {"broker-a": {"0": now}})
+        self.assertEqual(ClusterInfo.decode(self.ask(106, {})[1]).unregistered, {"broker-a": {0: now}})
+        self.register("T")
+        self.assertNotIn("unregistered", json.loads(self.ask(106, {})[1]))
 
     def test_unregister(self) -> None:
         """A farewell removes the broker; one of a stranger is answered alike and removes nothing."""

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 
 import msgspec
 
-from smartgo.cli.support.membermemory import MemberMemoryAnswer
+from smartgo.cli.support.membermemory import MemberMemoryAnswer, MissingMember
 from smartgo.cli.support.output import moment, span
 from smartgo.cli.support.session import ClusterSession
 from smartgo.client.administration.brokers import places_of
@@ -123,7 +123,7 @@ def missing_rows(rows: list[BrokerListRow], memory: MemberMemoryAnswer) -> list[
             broker=one.broker,
             id=one.id,
             address=one.address,
-            failure=f"missing since {moment(one.last_seen_ms)}{one.loss}",
+            failure=_missing(one),
             state="missing",
             last_seen_ms=one.last_seen_ms,
             unreachable_messages=one.messages,
@@ -143,6 +143,12 @@ def missing_rows(rows: list[BrokerListRow], memory: MemberMemoryAnswer) -> list[
                 )
             )
     return found
+
+
+def _missing(member: MissingMember) -> str:
+    if member.left == "stopped":
+        return f"missing: {member.departure}{member.loss}"
+    return f"missing since {moment(member.last_seen_ms)}{member.loss}"
 
 
 def status_of(row: BrokerListRow) -> str:

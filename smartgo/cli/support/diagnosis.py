@@ -84,7 +84,8 @@ class Diagnosis:
                 yield one
         async for one in descriptors(self._env):
             yield one
-        async for one in members(self._env, self._rest, self._session.client.registries, self._registered()):
+        registries = self._session.client.registries
+        async for one in members(self._env, self._rest, registries, self._registered(), self._masterless()):
             yield one
         if not self._seen:
             return
@@ -99,6 +100,12 @@ class Diagnosis:
     def _registered(self) -> set[str]:
         """Return the addresses of all brokers that a registry knows."""
         return {address for info in self._seen.values() for address in _addresses(info)}
+
+    def _masterless(self) -> set[str]:
+        """Return the names of brokers of which a registry knows slaves and no registry knows a master."""
+        tables = [info.broker_addr_table for info in self._seen.values()]
+        masters = {name for table in tables for name, data in table.items() if MASTER in data.broker_addrs}
+        return {name for table in tables for name in table} - masters
 
     # -- registries ------------------------------------------------------------------------------------------
 
@@ -207,6 +214,8 @@ class Diagnosis:
             yield DiagnosisFinding(OK, subject, f"answers at {place.address} in {took * 1000:.0f} ms")
             for finding in self._state(subject, table, now / 1000 + took / 2):
                 yield finding
+            for finding in replication(subject, table, place.name in self._masterless()):
+                yield finding
             if place.id == MASTER:
                 if refusalkind.WORDS in table:
                     self._refusing.add(place.name)
@@ -217,10 +226,6 @@ class Diagnosis:
             masters = {one for one, data in info.broker_addr_table.items() if MASTER in data.broker_addrs}
             others = mates & masters - self._shut.keys() - self._refusing
             yield permission(f"broker {name}", name, permitted, bool(others))
-        for name, data in sorted(next(iter(self._seen.values())).broker_addr_table.items()):
-            if MASTER not in data.broker_addrs:
-                for one in judged("master-missing", f"broker {name}"):
-                    yield one
         for name, addresses in sorted((info.contenders or {}).items()):
             for one in judged(
                 "master-contended", f"broker {name}", len(addresses), reason=f" ({', '.join(addresses)})"
@@ -259,7 +264,6 @@ class Diagnosis:
         disk = number(table, "commitLogDiskRatio")
         if disk is not None:
             found.append(fullness(subject, disk, table.get("commitLogDirCapacity", "")))
-        found += replication(subject, table)
         regions = number(table, "damagedRegions") or 0
         found += judged("log-damaged", subject, regions, f"{regions:.0f}")
         behind = number(table, "dispatchBehindBytes") or 0

@@ -119,11 +119,12 @@ def permission(subject: str, name: str, permitted: int, others: bool) -> Diagnos
     )
 
 
-def replication(subject: str, table: dict[str, str]) -> list[DiagnosisFinding]:
+def replication(subject: str, table: dict[str, str], masterless: bool = False) -> list[DiagnosisFinding]:
     """
     Judge how a slave stands to its master, and whether a master that waits for slaves has one.
 
     @param table: the broker's runtime information; it says nothing of this in RocketMQ's brokers.
+    @param masterless: whether its master is missing, which is reported as a problem of its own.
     """
     if table.get("brokerRole") == "SYNC_MASTER" and table.get("haSlaveCount") == "0":
         return judged("sync-master-alone", subject)
@@ -133,6 +134,10 @@ def replication(subject: str, table: dict[str, str]) -> list[DiagnosisFinding]:
     reason = f": {table['haReason']}" if table.get("haReason") else ""
     if state == "DIVERGED":
         return judged("replica-diverged", subject, reason=reason)
+    if state not in FOLLOWING and masterless:
+        return [
+            DiagnosisFinding(NOTE, subject, f"follows no master ({state}): there is none; messages can be read here")
+        ]
     if state not in FOLLOWING:
         return judged("replica-alone", subject, value=state, reason=reason)
     behind = int(table.get("haBehindBytes", "0"))

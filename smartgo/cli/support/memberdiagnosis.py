@@ -2,28 +2,39 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 
 import msgspec
 
 from smartgo.cli.support.diagnosisresults import NOTE, OK, DiagnosisFinding, FindingStream, judged
-from smartgo.cli.support.membermemory import ask_memory
+from smartgo.cli.support.membermemory import MissingMember, ask_memory
 from smartgo.cli.support.output import span
 from smartgo.cli.support.rest import RestOptions
+from smartgo.client.internal.route import MASTER
 from smartgo.env.interfaces import IEnvironment
 
 
 async def members(
-    env: IEnvironment, rest: RestOptions, registries: Sequence[str], brokers: Iterable[str]
+    env: IEnvironment,
+    rest: RestOptions,
+    registries: Sequence[str],
+    brokers: Iterable[str],
+    masterless: Collection[str],
 ) -> FindingStream:
     """
-    Yield a problem for each broker that the REST API remembers and that is no longer registered.
+    Yield a problem for each broker that the REST API remembers and that is no longer registered, and for each broker of
+    which only slaves are registered.
 
     @param registries: of the cluster that is checked.
     @param brokers: C{host:port} of those that are registered.
+    @param masterless: names of which only slaves are registered.
     @raise CommandError: the REST API was named by C{--api} and does not answer.
     """
     memory = await ask_memory(env, rest, registries, brokers)
+    known = {one.broker for one in memory.missing or () if one.id == MASTER}
+    for name in sorted(set(masterless) - known):
+        for found in judged("master-missing", f"broker {name}"):
+            yield found
     if memory.missing is None:
         yield DiagnosisFinding(
             NOTE,
@@ -36,7 +47,15 @@ async def members(
         yield DiagnosisFinding(OK, "brokers", "none is missing")
     now_ms = env.clock.wall_ms()
     for one in memory.missing:
-        seconds = max(1, now_ms - one.last_seen_ms) / 1000
-        for found in judged("broker-gone", f"broker {one.subject}", seconds, span(seconds) or "", one.loss):
-            name = one.broker if one.id == 0 else f"{one.broker} --id {one.id}"
-            yield msgspec.structs.replace(found, advice=found.advice.replace("NAME", name))
+        yield _missing(one, max(1, now_ms - one.last_seen_ms) / 1000, one.broker in masterless)
+
+
+def _missing(one: MissingMember, seconds: float, headless: bool) -> DiagnosisFinding:
+    """Return what is to be said of a missing process. @param headless: whether slaves of its broker are registered."""
+    since = span(seconds) or ""
+    [found] = judged("broker-gone", f"broker {one.subject}", seconds, since, one.details)
+    name = one.broker if one.id == MASTER else f"{one.broker} --id {one.id}"
+    advice = found.advice.replace("NAME", name)
+    if one.id == MASTER and headless:
+        [found] = judged("master-missing", found.subject, reason=f"; it is missing for {since}{one.details}")
+    return msgspec.structs.replace(found, advice=advice)

@@ -14,7 +14,7 @@ import msgspec
 from twisted.internet.defer import CancelledError, Deferred
 from twisted.internet.error import TimeoutError as WaitTimedOut
 
-from smartgo.cli.support.output import counted
+from smartgo.cli.support.output import counted, moment
 from smartgo.cli.support.rest import RestClient, RestOptions
 from smartgo.cli.support.running import CommandError
 from smartgo.env.interfaces import IEnvironment
@@ -34,6 +34,8 @@ class MissingMember(msgspec.Struct, frozen=True, kw_only=True):
     @ivar is_lost: whether no process of its broker answers.
     @ivar queues: that cannot be reached, with so many C{messages}; C{None} while another process of its broker
         answers, or where they are not known.
+    @ivar left: C{stopped} in order, C{vanished}, or C{None} for unknown; C{left_ms}: when it was stopped, wall clock.
+    @ivar effect: what works without it and what does not, in sentences.
     """
 
     cluster: str
@@ -44,6 +46,9 @@ class MissingMember(msgspec.Struct, frozen=True, kw_only=True):
     is_lost: bool = False
     queues: int | None = None
     messages: int | None = None
+    left: str | None = None
+    left_ms: int | None = None
+    effect: str = ""
 
     @property
     def subject(self) -> str:
@@ -60,6 +65,19 @@ class MissingMember(msgspec.Struct, frozen=True, kw_only=True):
         if self.messages is None:
             return f"; {counted(self.queues, 'queue')} cannot be reached, and what it stored is not known"
         return f"; {counted(self.messages, 'message')} and {counted(self.queues, 'queue')} cannot be reached"
+
+    @property
+    def departure(self) -> str:
+        """Return how it left, as a part of a sentence; empty where nobody knows."""
+        if self.left == "stopped" and self.left_ms is not None:
+            return f"stopped in order at {moment(self.left_ms)}"
+        return "not stopped in order" if self.left == "vanished" else ""
+
+    @property
+    def details(self) -> str:
+        """Return how it left, what works without it and what does not, as the end of a sentence."""
+        how = f" ({self.departure})" if self.departure else ""
+        return f"{how}; {self.effect[0].lower()}{self.effect[1:-1]}" if self.effect else f"{how}{self.loss}"
 
 
 class MemberMemoryAnswer(msgspec.Struct, frozen=True):
@@ -137,4 +155,7 @@ def _member(row: dict[str, Any]) -> MissingMember:
         is_lost=row["unreachable"] is not None,
         queues=lost["queues"] if known else None,
         messages=lost["messages"] if known else None,
+        left=row.get("left"),
+        left_ms=row.get("leftMs"),
+        effect=row.get("effect") or "",
     )

@@ -20,6 +20,7 @@ import msgspec
 from smartgo.config.receivers import AlertReceiver
 from smartgo.ops.alerts.notices import Batch, Notice
 from smartgo.ops.alerts.rules import RULES, Rule
+from smartgo.schema.moments import utc_text
 
 SHOWN: Final = 20
 """Alerts that one text names; the others are counted."""
@@ -108,9 +109,10 @@ def _paragraph(notice: Notice, origin: NoticeOrigin) -> str:
         worst = f", at worst {value}" if value else ""
         return f"RESOLVED {_name(notice)}{worst}: since {_moment(notice.since_ms)}, until {_moment(notice.resolved_ms)}"
     measured = f": {value}" if value else ""
+    detail = f"{notice.detail}\n" if notice.detail else ""
     return (
         f"{notice.severity.upper()} {_name(notice)}{measured}, since {_moment(notice.since_ms)}\n"
-        f"{rule.about}\nRunbook: {origin.runbook(notice.rule)}"
+        f"{detail}{rule.about}\nRunbook: {origin.runbook(notice.rule)}"
     )
 
 
@@ -132,7 +134,7 @@ def _counted(count: int) -> str:
 
 
 def _moment(ms: int | None) -> str:
-    return "" if ms is None else f"{datetime.fromtimestamp(ms / 1000, UTC):%Y-%m-%d %H:%M:%S} UTC"
+    return "" if ms is None else utc_text(ms)
 
 
 def _rfc3339(ms: int) -> str:
@@ -179,6 +181,7 @@ def _webhook(receiver: AlertReceiver, batch: Batch, origin: NoticeOrigin, now_ms
             "unit": _rule(one.rule).unit,
             "about": _rule(one.rule).about,
             "runbook": origin.runbook(one.rule),
+            **({"detail": one.detail} if one.detail else {}),
         }
         for one in _sorted(batch.notices)
     ]
@@ -231,6 +234,7 @@ def _pagerduty(receiver: AlertReceiver, batch: Batch, origin: NoticeOrigin, now_
         }
         if firing:
             subjects = {one.subject or "this process": _rule(rule).value_text(one.value) for one in firing[:SHOWN]}
+            details = {one.subject or "this process": one.detail for one in firing[:SHOWN] if one.detail}
             link = origin.runbook(rule)
             event |= {
                 "client": "smartgo",
@@ -243,6 +247,7 @@ def _pagerduty(receiver: AlertReceiver, batch: Batch, origin: NoticeOrigin, now_
                     "class": rule,
                     "custom_details": {
                         "subjects": subjects, "firing": len(firing), "about": _rule(rule).about, "runbook": link,
+                        **({"details": details} if details else {}),
                     },
                 },
             }  # fmt: skip
@@ -271,7 +276,7 @@ def _posted(notice: Notice, origin: NoticeOrigin, now_ms: int) -> dict[str, Any]
         },
         "annotations": {
             "summary": f"{_name(notice)}{f': {value}' if value else ''}",
-            "description": rule.about,
+            "description": f"{notice.detail} {rule.about}".lstrip(),
             "runbook_url": origin.runbook(notice.rule),
         },
         "startsAt": _rfc3339(notice.fired_ms),

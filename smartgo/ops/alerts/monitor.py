@@ -185,6 +185,7 @@ class AlertMonitor:
             contended={one.name: float(len(one.contenders)) for one in brokers if one.id == MASTER},
             process=process,
             remote=self._remote,
+            details={("broker-gone", subject): words for subject, words in membership.details().items()},
         )
 
     def _foresee(self, brokers: Sequence[BrokerFigures], now: float) -> None:
@@ -279,6 +280,15 @@ class AlertMonitor:
             self._log.info("alert {name} is resolved", name=name, rule=alert.rule, subject=alert.subject)
         else:
             words = rule.value_text(alert.value)
+            if alert.cause:
+                self._log.info(
+                    "alert {name} follows from {cause}",
+                    name=name,
+                    cause=f"{alert.cause} {alert.subject}",
+                    rule=alert.rule,
+                    subject=alert.subject,
+                )
+                return
             self._log.warn(
                 "alert {name}{words}: {about}",
                 name=name,
@@ -286,7 +296,7 @@ class AlertMonitor:
                 rule=alert.rule,
                 subject=alert.subject,
                 value=alert.value,
-                about=rule.about,
+                about=f"{alert.detail} {rule.about}".lstrip(),
             )
 
     def tell(self) -> None:

@@ -38,6 +38,7 @@ class Notice(msgspec.Struct, frozen=True, rename="camel"):
     @ivar resolved_ms: when it was resolved; C{None} while it fires.
     @ivar wanted_ms: since when the notice waits to be sent, wall clock.
     @ivar sent_ms: when the receiver took it; 0: not yet, or it was given up.
+    @ivar detail: what was known of the subject when the notice was made, in sentences; may be empty.
     """
 
     rule: str
@@ -51,6 +52,7 @@ class Notice(msgspec.Struct, frozen=True, rename="camel"):
     peak: float
     wanted_ms: int
     sent_ms: int = 0
+    detail: str = ""
 
     @property
     def key(self) -> Key:
@@ -138,7 +140,7 @@ class NoticeQueue:
         Compare the alerts with what the receiver was told; return whether anything changed that is to be kept.
 
         @param alerts: all that fire, with their severity, and those resolved not long ago.
-        @param silenced: of those, the silenced ones: nothing is sent of them until the silence ends, but the receiver
+        @param silenced: of those, the ones that call nobody: nothing is sent of them until that ends, but the receiver
             is told of the end of an alert that it was told of.
         """
         before = dict(self._pending), len(self._told)
@@ -179,7 +181,7 @@ class NoticeQueue:
         self._want(
             Notice(
                 alert.rule, alert.subject, severity, "firing", alert.since_ms, alert.fired_ms or now_ms, None,
-                alert.value, alert.peak, now_ms,
+                alert.value, alert.peak, now_ms, detail=alert.detail,
             ),
             seconds,
         )  # fmt: skip

@@ -116,7 +116,9 @@ class AlertNotifier:
         now_ms, seconds = self._env.clock.wall_ms(), self._env.clock.seconds()
         listed = [one for one in self._table.alerts() if one.state != "pending"]
         alerts = {(one.rule, one.subject): (one, self._table.severity(one)) for one in listed}
-        silenced = {key for key, (one, _) in alerts.items() if self._table.silence_of(one, now_ms) is not None}
+        silenced = {
+            key for key, (one, _) in alerts.items() if one.cause or self._table.silence_of(one, now_ms) is not None
+        }
         changed = [queue.observe(alerts, silenced, now_ms, seconds) for queue in self.queues.values()]
         if any(changed):
             self._save()

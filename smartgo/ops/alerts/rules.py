@@ -38,6 +38,8 @@ class Rule(NamedTuple):
     prometheus: str = ""
     """The rule of C{alerts.yml} that says the same."""
     enabled: bool = True
+    cause: str = ""
+    """The rule whose alert about the same subject is the cause of this one's."""
 
     @property
     def adjustable(self) -> bool:
@@ -56,7 +58,7 @@ def _rules() -> dict[str, Rule]:
         if one.measure is not None and one.severity != "note" and one.subject != "machine":
             rules[one.name] = Rule(
                 one.name, one.severity, one.lasting, one.threshold, one.unit, one.subject, one.measure, one.about,
-                window=one.window, prometheus=one.prometheus,
+                window=one.window, prometheus=one.prometheus, cause=one.cause,
             )  # fmt: skip
     return rules
 

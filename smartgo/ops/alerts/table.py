@@ -35,6 +35,9 @@ class Alert(msgspec.Struct, rename="camel"):
     @ivar subject: the broker, group or registry; empty: this process.
     @ivar since_ms: since when it breaks the rule, wall clock; C{fired_ms} since when it fires.
     @ivar value: as it was last measured, C{peak} the worst.
+    @ivar detail: what is known of this subject, in sentences; may be empty.
+    @ivar cause: the rule whose alert about the same subject fires and is the cause of this one: nobody is told of this
+        one, and it does not count; empty: it is a problem of its own.
     """
 
     rule: str
@@ -45,6 +48,8 @@ class Alert(msgspec.Struct, rename="camel"):
     peak: float
     fired_ms: int | None = None
     resolved_ms: int | None = None
+    detail: str = ""
+    cause: str = ""
 
 
 class PastAlert(msgspec.Struct, rename="camel"):
@@ -111,7 +116,8 @@ class Summary(msgspec.Struct, frozen=True, rename="camel"):
     """
     The number of alerts by state.
 
-    @ivar critical: firing critical alerts that are not silenced; C{warning} likewise; C{silenced}: firing and silenced.
+    @ivar critical: firing critical alerts that count: not silenced, and no consequence of another; C{warning} likewise.
+    @ivar silenced: firing and silenced.
     """
 
     critical: int
@@ -193,8 +199,20 @@ class AlertTable:
             values = self._measured(rule, look, seconds)
             if values is not None:
                 self._apply(rule, values, now_ms, seconds, events)
+        for key, detail in look.details.items():
+            if key in self._alerts:
+                self._alerts[key].detail = detail
+        self._find_causes()
         self._forget(now_ms)
         return events
+
+    def _find_causes(self) -> None:
+        for alert in self._alerts.values():
+            rule = self._table[alert.rule].cause
+            if rule:
+                cause = self._alerts.get((rule, alert.subject))
+                fires = cause is not None and cause.state == "firing"
+                alert.cause = rule if fires and alert.state != "resolved" else ""
 
     def _measured(self, rule: Rule, look: ClusterSnapshot, seconds: float) -> Values | None:
         growth = self._growth.get(rule.name)
@@ -290,9 +308,10 @@ class AlertTable:
     def summary(self, now_ms: int) -> Summary:
         """Count the alerts by state and severity."""
         firing = [one for one in self._alerts.values() if one.state == "firing"]
-        loud = [self.severity(one) for one in firing if self.silence_of(one, now_ms) is None]
+        heard = [one for one in firing if self.silence_of(one, now_ms) is None]
+        loud = [self.severity(one) for one in heard if not one.cause]
         pending = sum(one.state == "pending" for one in self._alerts.values())
-        return Summary(loud.count("critical"), loud.count("warning"), len(firing) - len(loud), pending)
+        return Summary(loud.count("critical"), loud.count("warning"), len(firing) - len(heard), pending)
 
     # -- silences ----------------------------------------------------------------------------------------------
 

@@ -10,7 +10,9 @@ from twisted.logger import Logger
 
 from smartgo.client.administration.brokers import BrokerPlace
 from smartgo.env.interfaces import IEnvironment
+from smartgo.ops.membership.effects import detail
 from smartgo.ops.membership.table import (
+    NOBODY,
     BrokerMember,
     MembershipTable,
     MemberStatus,
@@ -101,19 +103,24 @@ class MemberMemory:
         self._absent = {(one.name, one.id): self._absent.get((one.name, one.id), now) for one in lost}
         return [one for one in lost if now - self._absent[one.name, one.id] < REGISTERS]
 
-    def observe(self, places: Iterable[BrokerPlace]) -> None:
-        """Take the broker processes that are there: those that the registries have, and those that will register."""
+    def observe(self, places: Iterable[BrokerPlace], stopped: Mapping[str, Mapping[int, int]] = NOBODY) -> None:
+        """
+        Take the broker processes that are there: those that the registries have, and those that will register.
+
+        @param stopped: those that unregistered, as L{MembershipTable.observe} takes them.
+        """
         before = {one.subject for one in self.table.missing()}
-        changed = self.table.observe(places, self._env.clock.wall_ms())
+        changed = self.table.observe(places, self._env.clock.wall_ms(), stopped)
         if not changed:
             self._save_in_time()
             return
         missing = {one.subject: one for one in self.table.missing()}
         for subject in missing.keys() - before:
             self._log.warn(
-                "broker {broker} at {address} is missing: it is no longer registered",
+                "broker {broker} at {address} is missing: {how}",
                 broker=subject,
                 address=missing[subject].address,
+                how="it was stopped in order" if missing[subject].left == "stopped" else "it is no longer registered",
             )
         for subject in before - missing.keys():
             self._log.info("broker {broker} is registered again", broker=subject)
@@ -153,6 +160,11 @@ class MemberMemory:
     def reasons(self) -> dict[str, str]:
         """Return by name the brokers of which no process is registered, each with a sentence about that."""
         return dict.fromkeys(self.table.gone(), "it is missing: no process of it is registered")
+
+    def details(self) -> dict[str, str]:
+        """Return how each missing process left and what works without it, by L{BrokerMember.subject}."""
+        statuses = self.table.statuses()
+        return {one.member.subject: detail(one, statuses) for one in statuses if one.state == "missing"}
 
     def statuses(self) -> list[MemberStatus]:
         """Return all broker processes with their states."""

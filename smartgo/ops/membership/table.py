@@ -9,6 +9,7 @@ registered stays in the table as I{missing} until L{MembershipTable.forget} take
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from types import MappingProxyType
 from typing import Final, Literal, NamedTuple
 
 import msgspec
@@ -21,6 +22,8 @@ MEMBERS: Final = 1000
 """Broker processes that are remembered; of more, those that are missing for the longest time are forgotten."""
 TOPICS: Final = 1000
 """Topics of one broker that are remembered one by one, those with the most messages; the totals count all."""
+
+NOBODY: Final[Mapping[str, Mapping[int, int]]] = MappingProxyType({})
 
 ProcessState = Literal["up", "down", "missing"]
 """
@@ -36,6 +39,13 @@ messages cannot be reached.
 """
 
 
+Departure = Literal["stopped", "vanished"]
+"""
+How a process left: C{stopped} in order, so that it unregistered itself; C{vanished}: it died, or cannot reach the
+registries.
+"""
+
+
 class BrokerMember(msgspec.Struct, rename="camel"):
     """
     One broker process that is there, or was.
@@ -43,6 +53,8 @@ class BrokerMember(msgspec.Struct, rename="camel"):
     @ivar id: 0 the master, others its slaves.
     @ivar address: the last one that it registered.
     @ivar first_seen_ms: when it was registered for the first time that is known; C{last_seen_ms} the last time.
+    @ivar left: how it left; C{None} while it is registered, and where nobody knows.
+    @ivar left_ms: when it unregistered, by the registry's wall clock; C{None} if it did not.
     """
 
     cluster: str
@@ -51,6 +63,8 @@ class BrokerMember(msgspec.Struct, rename="camel"):
     address: str
     first_seen_ms: int
     last_seen_ms: int
+    left: Departure | None = None
+    left_ms: int | None = None
 
     @property
     def subject(self) -> str:
@@ -144,6 +158,17 @@ def state_of_broker(processes: Mapping[int, ProcessState]) -> BrokerState:
     return "up" if len(up) == len(processes) else "slave-missing"
 
 
+def _departed(member: BrokerMember, just_now: bool, stopped: Mapping[str, Mapping[int, int]]) -> bool:
+    """Note how a process left; return whether that is news. @param just_now: whether it was there a moment ago."""
+    at_ms = stopped.get(member.name, {}).get(member.id)
+    before = member.left, member.left_ms
+    if at_ms is not None:
+        member.left, member.left_ms = "stopped", at_ms
+    elif just_now:
+        member.left, member.left_ms = "vanished", None
+    return before != (member.left, member.left_ms)
+
+
 class MembershipTable:
     """The members that are remembered, and their states as of the last observation."""
 
@@ -155,11 +180,14 @@ class MembershipTable:
 
     # -- observing ---------------------------------------------------------------------------------------------
 
-    def observe(self, places: Iterable[BrokerPlace], now_ms: int) -> bool:
+    def observe(
+        self, places: Iterable[BrokerPlace], now_ms: int, stopped: Mapping[str, Mapping[int, int]] = NOBODY
+    ) -> bool:
         """
         Take the broker processes that the registries have.
 
         @param now_ms: wall clock.
+        @param stopped: those that unregistered, by name and id, and when that was, wall clock.
         @return: whether another process is there than before, or one is no longer there.
         """
         before = self._registered
@@ -175,6 +203,9 @@ class MembershipTable:
                 continue
             changed |= (known.cluster, known.address) != (one.cluster, one.address)
             known.cluster, known.address, known.last_seen_ms = one.cluster, one.address, now_ms
+            known.left = known.left_ms = None
+        for key in self._members.keys() - registered:
+            changed |= _departed(self._members[key], before is not None and key in before, stopped)
         self._registered = registered
         self._bound()
         return changed or registered != before

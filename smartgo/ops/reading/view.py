@@ -297,7 +297,7 @@ class ClusterView(_View):
         absent = self.membership.absent(places)
         answers = await each(absent, lambda one: self._answers(one.address))
         places = sorted([*places, *(one for one, well in zip(absent, answers, strict=True) if well)])
-        self.membership.observe(places)
+        self.membership.observe(places, info.unregistered or {})
         return places
 
     async def _answers(self, address: str) -> bool:

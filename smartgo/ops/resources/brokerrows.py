@@ -6,12 +6,21 @@ from typing import Any, Final
 
 import msgspec
 
-from smartgo.ops.membership.table import BrokerContent, BrokerState, MemberStatus, ProcessState, Unreachable
+from smartgo.ops.membership.effects import effect
+from smartgo.ops.membership.table import (
+    BrokerContent,
+    BrokerState,
+    Departure,
+    MemberStatus,
+    ProcessState,
+    Unreachable,
+)
 from smartgo.ops.reading.replicas import FollowingRow, SlaveRow, following_of, slaves_of
 from smartgo.ops.reading.view import ClusterView, PartialView
 from smartgo.schema import refusalkind
 
 _MISSING: Final = "it is missing: it is no longer registered"
+_STOPPED: Final = "it is missing: it was stopped in order"
 
 
 class BrokerRow(msgspec.Struct, rename="camel"):
@@ -41,6 +50,9 @@ class BrokerRow(msgspec.Struct, rename="camel"):
     @ivar clock_offset: seconds by which its wall clock is ahead of that of the process that answers, negative where it
         is behind; null for unknown.
     @ivar contenders: addresses of other brokers that claim to be the master of its name, and take no messages.
+    @ivar left: how it left if it is missing: C{stopped} in order; C{vanished}: it died, or cannot reach the registries;
+        null where nobody knows. C{left_ms}: when it was stopped, wall clock.
+    @ivar effect: if it is missing, what works without it and what does not, in sentences; else null.
     """
 
     cluster: str
@@ -70,6 +82,9 @@ class BrokerRow(msgspec.Struct, rename="camel"):
     refusal: str | None = None
     clock_offset: float | None = None
     contenders: list[str] = []
+    left: Departure | None = None
+    left_ms: int | None = None
+    effect: str | None = None
 
 
 class BrokerView(BrokerRow):
@@ -96,18 +111,21 @@ async def broker_rows(cluster: ClusterView, view: PartialView) -> list[BrokerRow
     for row in rows.values():
         row.contenders = cluster.contenders.get(row.name, []) if row.id == 0 else []
         row.clock_offset = cluster.clock_offset(row.address) if row.up else None
-    for status in cluster.membership.statuses():
+    statuses = cluster.membership.statuses()
+    for status in statuses:
         key = status.member.name, status.member.id
         if status.state == "missing" and key not in rows:
             rows[key] = _missing_row(status)
         if key in rows:
             _add_state(rows[key], status)
+            rows[key].effect = effect(status, statuses) if status.state == "missing" else None
     return sorted(rows.values(), key=lambda one: (one.cluster, one.name, one.id))
 
 
 def _missing_row(status: MemberStatus) -> BrokerRow:
     member = status.member
-    return BrokerRow(member.cluster, member.name, member.id, member.address, False, error=_MISSING)
+    error = _STOPPED if member.left == "stopped" else _MISSING
+    return BrokerRow(member.cluster, member.name, member.id, member.address, False, error=error)
 
 
 def _add_state(row: BrokerRow, status: MemberStatus) -> None:
@@ -115,6 +133,7 @@ def _add_state(row: BrokerRow, status: MemberStatus) -> None:
     row.broker_state = status.broker_state
     row.first_seen_ms, row.last_seen_ms = status.member.first_seen_ms, status.member.last_seen_ms
     row.unreachable = status.unreachable
+    row.left, row.left_ms = status.member.left, status.member.left_ms
 
 
 def broker_view(rows: list[BrokerRow], runtime: dict[str, str] | str, content: BrokerContent | None) -> BrokerView:

@@ -73,12 +73,17 @@ class ClusterInfo(Body):
     @ivar broker_addr_table: by broker name.
     @ivar cluster_addr_table: cluster, its broker names.
     @ivar contenders: broker name, the C{host:port} of masters that claim it and are refused; left out where there are
-        none. RocketMQ has nothing of this.
+        none.
+    @ivar unregistered: broker name, the ids of its processes that unregistered and did not come back, each with when
+        that was, in ms of the wall clock; left out where there are none.
+
+    RocketMQ has neither C{contenders} nor C{unregistered}.
     """
 
     broker_addr_table: dict[str, BrokerData] = always({})
     cluster_addr_table: dict[str, list[str]] = always({})
     contenders: dict[str, list[str]] | None = None
+    unregistered: dict[str, dict[Int64, Int64]] | None = None
 
 
 class TopicList(Body):

@@ -124,10 +124,13 @@ class DoctorTests(Examining):
         self.assertTrue(any("80% full" in one or "clock" in one for one in warnings), warnings)
 
     def test_slave(self) -> None:
-        """A slave that follows no master is a warning."""
+        """A slave that follows no master, as its broker has none, is no problem of its own; that of its broker is."""
         self.cluster.stop()
         self.cluster = type(self.cluster)(self.env, brokerRole="SLAVE", brokerId="1", storePathRootDir="/slave")
-        self.assertIn("follows no master", self.examine(status=1)["warning", "broker broker-a (slave 1)"])
+        found = self.examine(status=1)
+        self.assertIn("follows no master", found["note", "broker broker-a (slave 1)"])
+        self.assertIn("has no master: it stores nothing", found["problem", "broker broker-a"])
+        self.assertEqual([subject for verdict, subject in found if verdict == "warning" and "slave" in subject], [])
 
     def test_replication(self) -> None:
         """A slave with another log is a problem, one far behind, or no slave, a warning."""
@@ -142,6 +145,9 @@ class DoctorTests(Examining):
         [found] = replication("b", {"haState": "CONNECTING", "haReason": "response code 16"})
         self.assertEqual((found.verdict, "response code 16" in found.what), (WARNING, True))
         self.assertIn("haAccessKey", found.advice)
+        [found] = replication("b", {"haState": "CONNECTING", "haReason": "refused"}, masterless=True)
+        self.assertEqual((found.verdict, found.advice), (NOTE, ""))
+        self.assertNotIn("only once", found.what)
         [found] = replication("b", {"haState": "CATCHING_UP", "haBehindBytes": str(300 << 20)})
         self.assertEqual((found.verdict, found.what), (WARNING, "is 300 MiB behind its master"))
         [found] = replication("b", {"haState": "FOLLOWING", "haBehindBytes": "0", "haMasterAddress": "10.0.0.1:10912"})

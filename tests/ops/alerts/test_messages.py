@@ -65,6 +65,17 @@ class TextTests(SynchronousTestCase):
             "RESOLVED group-late billing, at worst 700 s: since 2023-11-14 22:03:20 UTC, until 2023-11-14 22:13:19 UTC",
         )
 
+    def test_detail(self) -> None:
+        """What is known of the one subject comes before what its rule means, in every shape."""
+        known = msgspec.structs.replace(DOWN, detail="Its messages can be read at slave 1.")
+        words = "since 2023-11-14 22:11:50 UTC\nIts messages can be read at slave 1.\nThe broker is registered"
+        self.assertIn(words, text(Batch([known]), ORIGIN))
+        self.assertEqual(body(made("webhook", Batch([known]))[0])["alerts"][0]["detail"], known.detail)
+        details = body(made("pagerduty", Batch([known]), token="k")[0])["payload"]["custom_details"]
+        self.assertEqual(details["details"], {"broker-a": known.detail})
+        [posted] = body(made("alertmanager", Batch([known]))[0])
+        self.assertTrue(posted["annotations"]["description"].startswith(f"{known.detail} The broker"))
+
     def test_many(self) -> None:
         """A text names some of very many alerts, and counts the others."""
         many = [msgspec.structs.replace(LATE, subject=f"group-{number:03}") for number in range(500)]

@@ -194,6 +194,41 @@ class WatchTests(AlertsCase):
         self.watch.look([BrokerFigures("c", "broker-x", 1, "192.0.2.1:1", True)])
         self.assertIn(("master-missing", "broker-x", "resolved"), self.alerts("?q=broker-x"))
 
+    def test_one_problem(self) -> None:
+        """
+        A master that dies is one problem: its broker has no master for that, and its slave follows none for that. The
+        alert says what works, and how it left; when it is taken out of service, the lack of a master is the problem.
+        """
+        self.wait(2)
+        memory = self.front.ops.membership
+        self.patch(self.front.ops.sampler, "_looked", lambda rows: None)  # the cluster has no such brokers
+        here = memory.table.places()
+        slave = BrokerPlace("c", "broker-x", 1, "192.0.2.1:1")
+        memory.observe([*here, slave, BrokerPlace("c", "broker-x", 0, "192.0.2.1:2")])
+        memory.observe([*here, slave], {"broker-x": {0: 1_700_000_000_000}})
+        row = BrokerFigures("c", "broker-x", 1, "192.0.2.1:1", True, ha_state="CONNECTING")
+
+        def causes() -> set[tuple[str, str, str]]:
+            rows = self.front.get("/alerts?q=broker-x", token=self.token)["items"]
+            return {(one["rule"], one["state"], one["cause"]) for one in rows}
+
+        self.watch.look([row])
+        [alert] = [one for one in self.watch.table.alerts() if one.rule == "broker-gone"]
+        self.assertEqual(
+            alert.detail,
+            "It was stopped in order at 2023-11-14 22:13:20 UTC. Its messages can be read at slave 1; nothing can be"
+            " stored. No master answers: every send fails.",
+        )
+        for _ in range(3):
+            self.cluster.env.clock.advance(130)
+            self.watch.look([row])
+        found = causes()
+        self.assertEqual(found, {("broker-gone", "firing", ""), ("master-missing", "firing", "broker-gone")})
+        self.successResultOf(Deferred.fromCoroutine(memory.forget("broker-x", 0)))
+        self.watch.look([row])
+        found = causes()
+        self.assertEqual(found, {("broker-gone", "resolved", ""), ("master-missing", "firing", "")})
+
     def test_unknown(self) -> None:
         """Of groups and dead letters that a broker did not tell of for a while, alerts stay as they are."""
         topic = dlq_topic("audit")

@@ -100,6 +100,25 @@ class NotifierTests(NotifierCase):
         self.assertIn("2 alerts resolved", self.sent("/SECRET")[1]["text"])
         self.assertEqual(len(self.sent("/SECRET")), 2)
 
+    def test_caused(self) -> None:
+        """An alert that follows from another is not sent; when the other is over and it is not, it is."""
+        table, clock = self.front.ops.alerts.table, self.front.env.clock
+        details = {("broker-gone", "broker-x"): "Its messages can be read at slave 1."}
+        table.observe(
+            ClusterSnapshot(gone={"broker-x": 5.0}, masterless={"broker-x": 1.0}, details=details),
+            clock.wall_ms(),
+            clock.seconds(),
+        )
+        self.notifier.look()
+        self.wait(6)
+        [page] = self.sent("/page")
+        self.assertEqual([(one["rule"], one["detail"]) for one in page["alerts"]], [("broker-gone", *details.values())])
+        table.observe(ClusterSnapshot(gone={}, masterless={"broker-x": 1.0}), clock.wall_ms(), clock.seconds())
+        self.notifier.look()
+        self.wait(70)
+        told = [(one["rule"], one["state"]) for page in self.sent("/page")[1:] for one in page["alerts"]]
+        self.assertEqual(told, [("master-missing", "firing"), ("broker-gone", "resolved")])
+
     def test_silenced(self) -> None:
         """A silenced alert is not sent."""
         body = {"rule": "broker-down", "seconds": 3600}

@@ -17,6 +17,7 @@ RULES = {
     one.name: one
     for one in (
         Rule("hot", "critical", 10, 5, "count", "broker", lambda look: look.gone, "Cool it."),
+        Rule("follows", "warning", 0, 0, "state", "broker", lambda look: look.masterless, "See hot.", cause="hot"),
         Rule("grows", "warning", 0, 3, "count", "group", lambda look: look.process, "Stop it.", window=60),
     )
 }
@@ -44,6 +45,31 @@ class TableTests(SynchronousTestCase):
     def states(self) -> dict[str, str]:
         """All alerts of the first rule."""
         return {one.subject: one.state for one in self.table.alerts() if one.rule == "hot"}
+
+    def test_cause(self) -> None:
+        """An alert that follows from one that fires does not count; from one that is pending or over, it does."""
+
+        def caused() -> tuple[list[str], int, int]:
+            summary = self.table.summary(self.now)
+            return (
+                [one.cause for one in self.table.alerts() if one.rule == "follows"],
+                summary.critical,
+                summary.warning,
+            )
+
+        def take(passed: float, hot: float) -> None:
+            look = ClusterSnapshot(
+                gone={"a": hot}, masterless={"a": 1.0, "b": 1.0}, details={("hot", "a"): f"It has {hot:.0f} degrees."}
+            )
+            self.take(look, passed)
+
+        take(0, 6)
+        self.assertEqual(caused(), (["", ""], 0, 2))
+        take(10, 7)
+        self.assertEqual(caused(), (["hot", ""], 1, 1))
+        self.assertEqual(next(one.detail for one in self.table.alerts() if one.rule == "hot"), "It has 7 degrees.")
+        take(1, 0)
+        self.assertEqual(caused(), (["", ""], 0, 2))
 
     def test_life(self) -> None:
         """A subject above the threshold is pending, fires after the rule's time, and is resolved when it is not."""

@@ -45,7 +45,7 @@ class MissingTests(ConsoleCase):
         page.locator(".stats").get_by_text(f"2 missing, {LOST}").wait_for()
         attention = page.locator(".attention")
         found = attention.get_by_role("link").filter(has_text="Broker broker-x is missing: it was last registered")
-        found.filter(has_text=LOST).wait_for()
+        found.filter(has_text=LOST).filter(has_text="It was not stopped in order").wait_for()
         attention.get_by_text("Broker broker-a (slave 1) is missing").wait_for()
         row = page.get_by_role("row").filter(has_text="broker-x")
         row.get_by_text("missing", exact=True).wait_for()

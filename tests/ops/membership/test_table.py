@@ -70,6 +70,25 @@ class StateTests(SynchronousTestCase):
         )
         self.assertEqual(members.places(), [A1])
 
+    def test_departures(self) -> None:
+        """How a process left is known if the registry tells it, or if it was there a moment ago; it is kept."""
+        members = MembershipTable()
+        members.observe([A0, A1, B0], 1000)
+        self.assertTrue(members.observe([B0], 2000, {"broker-a": {0: 1990}}))
+        self.assertFalse(members.observe([B0], 2500, {"broker-a": {0: 1990}}))
+        left = {one.subject: (one.left, one.left_ms) for one in members.missing()}
+        self.assertEqual(left, {"broker-a": ("stopped", 1990), "broker-a#1": ("vanished", None)})
+        later = MembershipTable()
+        later.restore(read_saved(_encode(members.saved())))
+        later.observe([], 3000)
+        left = {one.subject: (one.left, one.left_ms) for one in later.missing()}
+        self.assertEqual(
+            left, {"broker-a": ("stopped", 1990), "broker-a#1": ("vanished", None), "broker-b": (None, None)}
+        )
+        later.observe([A0], 4000, {"broker-b": {0: 2900}})
+        self.assertEqual([(one.left, one.left_ms) for one in later.members_of("broker-a", 0)], [(None, None)])
+        self.assertEqual([(one.left, one.left_ms) for one in later.members_of("broker-b")], [("stopped", 2900)])
+
     def test_slave_gone(self) -> None:
         """A slave that is gone is missing, and its broker says so though the master answers."""
         members = MembershipTable()

@@ -1,8 +1,10 @@
 // Facts about brokers that several pages show.
 import { html } from "./html.js";
-import { number } from "./format.js";
+import { ago, number } from "./format.js";
 import { t, tn } from "./i18n.js";
 import { Badge } from "./parts.js";
+
+export const FOLLOWS = new Set(["FOLLOWING", "CATCHING_UP"]); // else how far a slave is behind is not known
 
 // Return the names of which only slaves are registered: they cannot store messages.
 export function masterless(brokers) {
@@ -20,6 +22,23 @@ export function processName(one) {
 export function ProcessBadge({ one }) {
   if (one.state === "up") return null;
   return html`<${Badge} tone="bad">${t(`broker.process.${one.state}`)}<//>`;
+}
+
+// How a missing process left, as a sentence; null where nobody knows.
+export function departureText(one) {
+  if (one.left === "stopped") return t("broker.left.stopped", { ago: ago(one.leftMs) });
+  return one.left === "vanished" ? t("broker.left.vanished") : null;
+}
+
+// Sentences about a missing process: how it left, and what does not work without it; empty where nothing is known.
+export function missingText(one) {
+  const effect = one.id === 0 && one.brokerState === "no-master" ? t("broker.effect.reads") : lossText(one.unreachable);
+  return [departureText(one), effect].filter(Boolean).join(" ");
+}
+
+// Whether a slave answers and follows no master.
+export function orphan(one) {
+  return one.up && Boolean(one.following) && !FOLLOWS.has(one.following.state);
 }
 
 // A sentence about what cannot be reached; null where that is nothing.

@@ -1,6 +1,6 @@
 // Problems that need attention, derived from the data of the overview; the server's alert rules have the thresholds.
 import { html } from "../app/html.js";
-import { lossText, masterless, processName } from "../app/brokers.js";
+import { masterless, missingText, processName } from "../app/brokers.js";
 import { ago, duration, durationMs, number, percent } from "../app/format.js";
 import { t, tn } from "../app/i18n.js";
 import { Icon } from "../app/icons.js";
@@ -26,8 +26,7 @@ function findings(brokers, registries, groups, rules) {
     const place = ["cluster", one.name];
     if (one.state === "missing") {
       const text = t("attention.missing", { name: processName(one), ago: ago(one.lastSeenMs) });
-      const loss = lossText(one.unreachable);
-      found.push({ tone: "bad", place, text: loss ? `${text} ${loss}` : text });
+      found.push({ tone: "bad", place, text: `${text} ${missingText(one)}`.trim() });
     } else if (!one.up) found.push({ tone: "bad", place, text: t("attention.down", { name: one.name, address: one.address }) });
     else {
       const tone = toneOf(rules, "disk-full", one.diskRatio);
@@ -39,8 +38,9 @@ function findings(brokers, registries, groups, rules) {
       if (clock) found.push({ tone: clock, place, text: t(offset > 0 ? "attention.clock.ahead" : "attention.clock.behind", { name: one.name, duration: duration(Math.abs(offset)) }) });
     }
   }
+  const missing = new Set(brokers.filter((one) => one.id === 0 && one.state === "missing").map((one) => one.name));
   for (const name of masterless(brokers)) {
-    found.push({ tone: "bad", place: ["cluster"], text: t("attention.masterless", { name }) });
+    if (!missing.has(name)) found.push({ tone: "bad", place: ["cluster"], text: t("attention.masterless", { name }) });
   }
   for (const one of groups) {
     const removed = one.progress?.removedUnread ?? 0;

@@ -1,7 +1,7 @@
 // The cluster: registries, brokers with their slaves; and the details of one broker.
 import { html } from "../app/html.js";
 import { del, get, may, path, post, put } from "../app/api.js";
-import { lossText, ProcessBadge, processName } from "../app/brokers.js";
+import { departureText, lossText, missingText, orphan, ProcessBadge, processName } from "../app/brokers.js";
 import { attempt, confirm, toast } from "../app/dialog.js";
 import { bytes, duration, number, percent, rate, short } from "../app/format.js";
 import { t, tn } from "../app/i18n.js";
@@ -60,7 +60,7 @@ function clusters(rows) {
 function Node({ one }) {
   return html`<a class=${`node node-broker ${one.up ? "" : "node-down"}`} href=${href(["cluster", one.name])}>
     <div class="node-head">
-      <${Health} well=${one.up}><b>${one.name}</b> <${ProcessBadge} one=${one} /><//>
+      <${Health} well=${one.up && !orphan(one)}><b>${one.name}</b> <${ProcessBadge} one=${one} /><//>
       <${Badge} tone=${one.id === 0 ? "info" : "plain"}>${one.id === 0 ? t("role.master") : t("role.slave", { id: one.id })}<//>
     </div>
     <code class="sub">${one.address}</code>
@@ -73,11 +73,11 @@ function Node({ one }) {
           <div><dt>${t("cluster.version")}</dt><dd>${one.version ?? "–"}</dd></div>
           <div><dt>${t("cluster.uptime")}</dt><dd>${one.bootMs ? duration((Date.now() - one.bootMs) / 1000) : "–"}</dd></div>
           ${one.slaves.map((slave) => html`<div key=${slave.address}><dt>${t("cluster.slave")}</dt><dd title=${slave.address}>${behind(slave.behind)}</dd></div>`)}
-          ${one.following && html`<div><dt>${t(`follow.${one.following.state}`)}</dt><dd>${FOLLOWS.has(one.following.state) ? behind(one.following.behind) : "–"}</dd></div>`}
+          ${one.following && html`<div><dt>${t(`follow.${one.following.state}`)}</dt><dd>${orphan(one) ? t("cluster.orphan") : behind(one.following.behind)}</dd></div>`}
         </dl>
         ${one.following?.reason && html`<p class="sub tone-bad">${one.following.reason}</p>`}`
       : one.state === "missing"
-        ? html`<p class="sub tone-bad">${t("broker.missing.since")} <${Time} ms=${one.lastSeenMs} relative />. ${lossText(one.unreachable)}</p>`
+        ? html`<p class="sub tone-bad">${t("broker.missing.since")} <${Time} ms=${one.lastSeenMs} relative />. ${missingText(one)}</p>`
         : html`<p class="sub tone-bad">${one.error}</p>`}
   </a>`;
 }
@@ -87,7 +87,6 @@ function behind(size) {
   return size === 0 ? t("cluster.level") : t("cluster.behind", { size: bytes(size) });
 }
 
-const FOLLOWS = new Set(["FOLLOWING", "CATCHING_UP"]); // else how far it is behind is not known
 const CLEANS = ["queues", "topics", "log"];
 
 function Broker({ name, tab, query }) {
@@ -104,6 +103,7 @@ function Broker({ name, tab, query }) {
           <${Stat} label=${t("figure.disk")} value=${percent(one.diskRatio)} note=${html`<${Meter} ratio=${one.diskRatio ?? 0} label=${t("figure.disk")} />`} />
         </div>
         ${one.error && one.state !== "missing" && html`<p class="hint hint-bad">${one.error}</p>`}
+        ${one.state === "missing" && departureText(one) && html`<p class="hint hint-bad">${departureText(one)}</p>`}
         ${one.unreachable && html`<p class="hint hint-bad" role="alert">${lossText(one.unreachable)}</p>`}
         ${(one.members.length > 1 || one.brokerState !== "up") && html`<${Members} broker=${one} done=${broker.reload} />`}
         <${Tabs} tabs=${tabs} chosen=${tab} label=${name} />
@@ -132,7 +132,7 @@ function Members({ broker, done }) {
     else done();
   }
   const columns = [
-    { id: "name", title: t("column.role"), cell: (one) => html`<${Health} well=${one.up}>${one.id === 0 ? t("role.master") : t("role.slave", { id: one.id })} <${ProcessBadge} one=${one} /><//>` },
+    { id: "name", title: t("column.role"), cell: (one) => html`<${Health} well=${one.up && !orphan(one)}>${one.id === 0 ? t("role.master") : t("role.slave", { id: one.id })} <${ProcessBadge} one=${one} /><//>` },
     { id: "address", title: t("column.address"), cell: (one) => html`<code>${one.address}</code>` },
     { id: "seen", title: t("broker.seen"), cell: (one) => html`<${Time} ms=${one.lastSeenMs} relative />` },
     { id: "forget", title: "", tight: true, cell: (one) => may("admin") && one.state === "missing" && html`<${Button} small kind="danger-plain" onClick=${() => forget(one)}>${t("broker.forget")}<//>` },

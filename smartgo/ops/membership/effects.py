@@ -1,0 +1,65 @@
+"""Sentences about a broker process that is missing: how it left, what works without it, and what does not."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from smartgo.client.internal.route import MASTER
+from smartgo.ops.membership.table import BrokerMember, MemberStatus, Unreachable
+from smartgo.schema.moments import utc_text
+
+
+def departure(member: BrokerMember) -> str:
+    """
+    Return how a process left; empty where nobody knows.
+
+    >>> departure(BrokerMember("c", "broker-a", 0, "a:1", 0, 0, "stopped", 1_500))
+    'It was stopped in order at 1970-01-01 00:00:01 UTC.'
+    """
+    if member.left == "stopped" and member.left_ms is not None:
+        return f"It was stopped in order at {utc_text(member.left_ms)}."
+    if member.left == "vanished":
+        return "It was not stopped in order: it died, or it cannot reach its registries."
+    return ""
+
+
+def effect(status: MemberStatus, statuses: Sequence[MemberStatus]) -> str:
+    """
+    Return what works without a process that is missing, and what does not.
+
+    @param statuses: all processes of the cluster.
+    """
+    member = status.member
+    up = [one.member for one in statuses if one.state == "up" and one.member.cluster == member.cluster]
+    others = [one for one in up if one.name == member.name]
+    if any(one.id == MASTER for one in others):
+        slaves = [str(one.id) for one in others if one.id != MASTER]
+        if not slaves:
+            return "Its master answers: sends and reads go on, and new messages are stored only there."
+        return f"Its master and {_slaves(slaves)} answer: sends and reads go on."
+    if others:
+        found = f"Its messages can be read at {_slaves([str(one.id) for one in others])}; nothing can be stored."
+    else:
+        found = _lost(status.unreachable)
+    masters = sorted({one.name for one in up if one.id == MASTER})
+    if not masters:
+        return f"{found} No master answers: every send fails."
+    return f"{found} Masters that answer: {', '.join(masters)}."
+
+
+def detail(status: MemberStatus, statuses: Sequence[MemberStatus]) -> str:
+    """Return how a process that is missing left, and what works without it."""
+    return f"{departure(status.member)} {effect(status, statuses)}".strip()
+
+
+def _slaves(ids: Sequence[str]) -> str:
+    return f"slave {ids[0]}" if len(ids) == 1 else f"slaves {', '.join(ids)}"
+
+
+def _lost(unreachable: Unreachable | None) -> str:
+    if unreachable is None or unreachable.queues is None:
+        return "What it stored is not known, and cannot be reached."
+    queues = f"{unreachable.queues:,} queue{'' if unreachable.queues == 1 else 's'}"
+    if unreachable.messages is None:
+        return f"{queues} cannot be reached, and what it stored is not known."
+    return f"{unreachable.messages:,} message{'' if unreachable.messages == 1 else 's'} and {queues} cannot be reached."
