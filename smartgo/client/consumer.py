@@ -235,6 +235,8 @@ class PushConsumer:
                 "PROP_NAMESERVER_ADDR": ";".join(self._client.registries),
                 "PROP_CLIENT_VERSION": str(VERSION),
                 "PROP_THREADPOOL_CORE_SIZE": str(settings.concurrency),
+                ConsumerRunningInfo.MAX_RECONSUME: str(settings.max_reconsume),
+                ConsumerRunningInfo.CONSUME_TIMEOUT: f"{settings.consume_timeout / 60:g}",
             },
             subscription_set=list(self._wants.values()),
             mq_table={

@@ -2,36 +2,26 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator, Callable
 from contextlib import aclosing
-from typing import Any, Final
+from typing import Final
 
 import click
-import msgspec
-from twisted.internet.defer import Deferred, DeferredList
 
-from smartgo.cli.commands.msg import FROM, GROUP, UNTIL, export_messages
+from smartgo.cli.commands.dlqchanges import ack, resend
+from smartgo.cli.commands.msg import FROM, UNTIL, export_messages
 from smartgo.cli.commands.sendconsume import as_members, sent_to
 from smartgo.cli.support.completions import group_names
-from smartgo.cli.support.deadletters import DeadLetterMarks, count_all, mark_members, mark_text
-from smartgo.cli.support.load import producer_of
+from smartgo.cli.support.deadletters import count_all, mark_members, mark_text
+from smartgo.cli.support.deadletterselection import DeadLetterSelection
 from smartgo.cli.support.output import OUTPUT, TEXT, counted, moment, print_rows, print_value
 from smartgo.cli.support.progress import ProgressLine
-from smartgo.cli.support.reading import QueuePosition, TopicReader
-from smartgo.cli.support.running import MISSING, CommandError
-from smartgo.cli.support.session import DRY_RUN, YES, ClusterSession, confirm
+from smartgo.cli.support.reading import QueuePosition
+from smartgo.cli.support.session import ClusterSession
 from smartgo.cli.support.texts import examples
 from smartgo.cli.support.wholeanswers import ReadingOptions, reading_options
-from smartgo.client.internal.copies import copy_for, copy_to
-from smartgo.client.internal.deadletterjournal import CopyPlace, LetterPlace
-from smartgo.client.internal.reading import Span
-from smartgo.client.messages import Message, ReceivedMessage
-from smartgo.errors import CallFailed, PeerRefused
-from smartgo.schema.codes import ResponseCode
 from smartgo.schema.topics import dlq_topic
 
 _SHOWN: Final = 60  # characters of a body in a table
-_AT_A_TIME: Final = 64  # sends that wait for their answers
 
 
 @click.group(
@@ -51,7 +41,10 @@ def dlq() -> None:
 @OUTPUT
 @reading_options
 def ls(cluster: ReadingOptions, output: str) -> None:
-    """List the groups that have dead letters. Open ones were neither resent nor acknowledged."""
+    """
+    List the groups that have dead letters. Open ones were neither resent nor acknowledged; those in retry were resent,
+    and the group has still to consume them.
+    """
 
     async def work(session: ClusterSession) -> None:
         rows = await count_all(session)
@@ -62,84 +55,13 @@ def ls(cluster: ReadingOptions, output: str) -> None:
                 "group": lambda row: row.group,
                 "dead letters": lambda row: row.messages,
                 "open": lambda row: row.open,
+                "in retry": lambda row: row.in_retry,
                 "last": lambda row: moment(row.last_ms),
             },
             cluster.nothing("There are no dead letters."),
         )
 
     cluster.do(work)
-
-
-class DeadLetterSelection(msgspec.Struct, frozen=True):
-    """
-    The dead letters of a group that a command works on.
-
-    @ivar spans: the offsets to read, by queue.
-    @ivar ids: only messages with one of these ids; C{key}: only messages with this key.
-    @ivar only_open: only those that were neither resent nor acknowledged.
-    """
-
-    group: str
-    marks: DeadLetterMarks
-    reader: TopicReader
-    spans: list[Span]
-    ids: frozenset[str]
-    key: str | None
-    only_open: bool = False
-
-    @classmethod
-    async def of(
-        cls,
-        session: ClusterSession,
-        group: str,
-        begin: QueuePosition,
-        end: QueuePosition | None,
-        ids: tuple[str, ...] = (),
-        key: str | None = None,
-        only_open: bool = False,
-    ) -> DeadLetterSelection:
-        """Return the selection. @raise CommandError: the group has no dead letters."""
-        reader = TopicReader(session, dlq_topic(group))
-        try:
-            spans = await reader.spans(begin, end)
-        except PeerRefused as refusal:
-            if refusal.code == ResponseCode.TOPIC_NOT_EXIST:
-                raise CommandError(f"group {group} has no dead letters", MISSING) from None
-            raise
-        marks = DeadLetterMarks(session)
-        await marks.refresh(spans)
-        return cls(group, marks, reader, spans, frozenset(ids), key, only_open)
-
-    @property
-    def total(self) -> int:
-        """The number of messages to read, selected or not."""
-        return sum(span.end - span.begin for span in self.spans)
-
-    async def messages(self, progress: ProgressLine | None = None) -> AsyncGenerator[ReceivedMessage, None]:
-        """Yield the selected messages."""
-        async with aclosing(self.reader.messages(self.spans, progress=progress)) as messages:
-            async for message in messages:
-                if self.ids and not self.ids & {message.message_id, message.offset_id}:
-                    continue
-                if self.only_open and not self.marks.mark(self.group, message).is_open:
-                    continue
-                if self.key is None or self.key in message.keys:
-                    yield message
-
-    async def count(self, session: ClusterSession) -> int:
-        """Return the number of selected messages. @raise CommandError: one of the ids does not exist."""
-        if not self.ids and self.key is None:
-            return sum(self.marks.count_open(self.group, span) for span in self.spans) if self.only_open else self.total
-        count = 0
-        missing = set(self.ids)
-        with ProgressLine(session.env.clock, "dead letters", self.total) as progress:
-            async with aclosing(self.messages(progress)) as messages:
-                async for message in messages:
-                    count += 1
-                    missing -= {message.message_id, message.offset_id}
-        if missing:
-            raise CommandError(f"there is no dead letter with id {', '.join(sorted(missing))}", MISSING)
-        return count
 
 
 @dlq.command("show", epilog=examples("smartgo dlq show audit --open", "smartgo dlq show audit --from -20 -o jsonl"))
@@ -173,7 +95,9 @@ def show(
                     if len(rows) == count:
                         break
         states = await selection.marks.states(group, rows)
-        marked = {row.offset_id: (selection.marks.mark(group, row), states.get(row.offset_id)) for row in rows}
+        refused = any(one.state == "refused" for one in states.values())
+        limit = await session.admin.groups.retry_limit(group) if refused else None
+        marked = {row.offset_id: (selection.marks.mark(group, row), states.get(row.offset_id), limit) for row in rows}
         if output != TEXT:
             print_value(output, [{**as_members(row), **mark_members(*marked[row.offset_id])} for row in rows])
             return
@@ -219,176 +143,5 @@ def export(
     cluster.do(work)
 
 
-@dlq.command(
-    "resend",
-    epilog=examples(
-        "smartgo dlq resend audit --id 7F0000010000277E0000000000000190",
-        "smartgo dlq resend audit --all --dry-run",
-        "smartgo dlq resend audit --all --from 2030-12-31T08:00 --yes",
-        "smartgo dlq resend audit --key order-7 --to Orders --yes",
-    ),
-)
-@click.argument("group", shell_complete=group_names)
-@click.option("--id", "ids", multiple=True, metavar="ID", help="Resend this message; may be repeated.")
-@click.option("--key", metavar="WORD", help="Resend the messages with this key.")
-@click.option("--all", "everything", is_flag=True, help="Resend all that are open.")
-@click.option("--again", is_flag=True, help="With --all and --key: also those that were resent or acknowledged before.")
-@FROM
-@UNTIL
-@click.option("--to", "target", metavar="TOPIC", help="Send to this topic instead, for all groups that consume it.")
-@DRY_RUN
-@YES
-@OUTPUT
-@reading_options
-def resend(
-    cluster: ReadingOptions,
-    group: str,
-    ids: tuple[str, ...],
-    key: str | None,
-    everything: bool,
-    again: bool,
-    begin: QueuePosition,
-    end: QueuePosition | None,
-    target: str | None,
-    dry_run: bool,
-    yes: bool,
-    output: str,
-) -> None:
-    """
-    Resend dead letters of GROUP to this group only, as new messages. The originals stay, marked as resent.
-    """
-    if not (ids or key or everything):
-        raise click.UsageError("give --id, --key or --all")
-
-    async def work(session: ClusterSession) -> None:
-        selection = await DeadLetterSelection.of(session, group, begin, end, ids, key, not (ids or again))
-        count = await selection.count(session)
-        place = target or f"group {group}"
-        if not dry_run and count:
-            confirm(f"{counted(count, 'message')} will be sent to {place}.", yes)
-            await _send(session, selection, lambda one: copy_to(one, target) if target else copy_for(one, group), count)
-        if output != TEXT:
-            print_value(output, {"group": group, "to": target, "sent": count, "dry_run": dry_run})
-        else:
-            click.echo(f"{'would send' if dry_run else 'sent'} {counted(count, 'message')} to {place}")
-
-    cluster.do(work)
-
-
-@dlq.command(
-    "ack",
-    epilog=examples(
-        "smartgo dlq ack audit --id 7F0000010000277E0000000000000190 --comment 'paid by hand'",
-        "smartgo dlq ack audit --all --dry-run",
-        "smartgo dlq ack audit --id 7F0000010000277E0000000000000190 --undo",
-    ),
-)
-@click.argument("group", shell_complete=group_names)
-@click.option("--id", "ids", multiple=True, metavar="ID", help="Acknowledge this message; may be repeated.")
-@click.option("--key", metavar="WORD", help="Acknowledge the open messages with this key.")
-@click.option("--all", "everything", is_flag=True, help="Acknowledge all that are open.")
-@FROM
-@UNTIL
-@click.option("--comment", default="", metavar="TEXT", help="Reason, shown to others.")
-@click.option("--undo", is_flag=True, help="Make the messages given by --id open again.")
-@DRY_RUN
-@YES
-@OUTPUT
-@reading_options
-def ack(
-    cluster: ReadingOptions,
-    group: str,
-    ids: tuple[str, ...],
-    key: str | None,
-    everything: bool,
-    begin: QueuePosition,
-    end: QueuePosition | None,
-    comment: str,
-    undo: bool,
-    dry_run: bool,
-    yes: bool,
-    output: str,
-) -> None:
-    """Acknowledge dead letters of GROUP without resending them: they stay, but no longer count as open."""
-    if not (ids or key or everything):
-        raise click.UsageError("give --id, --key or --all")
-    if undo and not ids:
-        raise click.UsageError("--undo needs --id")
-
-    async def work(session: ClusterSession) -> None:
-        selection = await DeadLetterSelection.of(session, group, begin, end, ids, key, not ids)
-        count = await selection.count(session)
-        if not dry_run and count:
-            verb = "opened again" if undo else "acknowledged"
-            confirm(f"{counted(count, 'dead letter')} of group {group} will be {verb}.", yes)
-            await _acknowledge(session, selection, comment, undo)
-        if output != TEXT:
-            print_value(output, {"group": group, "count": count, "undo": undo, "dry_run": dry_run})
-            return
-        done = "opened again" if undo else "acknowledged"
-        would = ("would open again" if undo else "would acknowledge") if dry_run else done
-        click.echo(f"{would} {counted(count, 'dead letter')} of group {group}")
-
-    cluster.do(work)
-
-
-async def _acknowledge(session: ClusterSession, selection: DeadLetterSelection, comment: str, undo: bool) -> None:
-    places: dict[str, list[LetterPlace]] = {}
-    async with aclosing(selection.messages()) as messages:
-        async for one in messages:
-            places.setdefault(one.queue.broker_name, []).append(LetterPlace(one.queue.queue_id, one.queue_offset))
-    journal = selection.marks.writer(await producer_of(session, GROUP))
-    for broker, letters in places.items():
-        await journal.acknowledged(selection.group, selection.marks.who, broker, letters, comment, undo)
-
-
-async def _send(
-    session: ClusterSession, selection: DeadLetterSelection, copy: Callable[[ReceivedMessage], Message], count: int
-) -> None:
-    """
-    Send copies, some concurrently.
-
-    @raise CommandError: a send failed, and how many succeeded; or all succeeded, and some could not be marked.
-    """
-    producer = await producer_of(session, GROUP)
-    sent = 0
-    unmarked: list[str] = []
-    journal, who = selection.marks.writer(producer), selection.marks.who
-    await journal.prepare({span.queue.broker_name for span in selection.spans if span.end > span.begin})
-
-    async def send_copy(one: ReceivedMessage) -> None:
-        result = await producer.send(copy(one))
-        queue = result.queue
-        place = CopyPlace(queue.topic, queue.broker_name, queue.queue_id, result.queue_offset, result.offset_id)
-        letter = LetterPlace(one.queue.queue_id, one.queue_offset)
-        try:
-            await journal.resent(selection.group, who, one.queue.broker_name, letter, place)
-        except CallFailed as error:
-            unmarked.append(str(error))  # it was sent: to send it again would be wrong
-
-    async def send(portion: list[ReceivedMessage]) -> None:
-        nonlocal sent
-        sends = [Deferred.fromCoroutine(send_copy(one)) for one in portion]
-        results: list[tuple[bool, Any]] = await DeferredList(sends, consumeErrors=True)
-        failures = [result for success, result in results if not success]
-        sent += len(results) - len(failures)
-        progress.to(sent)
-        if failures:
-            raise CommandError(
-                f"sent {sent:,} of {counted(count, 'message')}, then failed: {failures[0].getErrorMessage()}"
-            )
-
-    portion: list[ReceivedMessage] = []
-    with ProgressLine(session.env.clock, "sent", count) as progress:
-        async with aclosing(selection.messages()) as messages:
-            async for message in messages:
-                portion.append(message)
-                if len(portion) == _AT_A_TIME:
-                    await send(portion)
-                    portion = []
-        await send(portion)
-    if unmarked:
-        raise CommandError(
-            f"sent {counted(sent, 'message')}, but {len(unmarked):,} could not be marked as resent, so that --all would"
-            f" send them again: {unmarked[0]}"
-        )
+for _command in (resend, ack):
+    dlq.add_command(_command)

@@ -17,6 +17,7 @@ from smartgo.cli.support.session import YES, ClusterSession, confirm
 from smartgo.cli.support.texts import examples, read_queues
 from smartgo.cli.support.wholeanswers import ReadingOptions, reading_options
 from smartgo.client.messages import ReceivedMessage
+from smartgo.schema import properties
 from smartgo.schema.bodies import MessageQueue
 from smartgo.schema.headerfields import INT64_MAX
 
@@ -170,7 +171,9 @@ def track(cluster: ReadingOptions, message_id: str, topic: str | None, output: s
         message = await session.admin.messages.find(message_id, topic)
         print_rows(
             output,
-            await session.admin.deliveries.tracks(message.queue, message.queue_offset, message.tag),
+            await session.admin.deliveries.tracks(
+                message.queue, message.queue_offset, message.tag, message.properties.get(properties.UNIQ_KEY, "")
+            ),
             {
                 "group": lambda row: row.group,
                 "state": lambda row: row.state.value,

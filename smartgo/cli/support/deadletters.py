@@ -9,14 +9,10 @@ import msgspec
 
 from smartgo.cli.support.output import moment
 from smartgo.cli.support.session import ClusterSession
-from smartgo.client.internal.deadletterjournal import (
-    CopyState,
-    DeadLetterJournal,
-    JournalWriter,
-    LetterMark,
-    copy_states,
-)
+from smartgo.client.internal.copystates import CopyStates
+from smartgo.client.internal.deadletterjournal import DeadLetterJournal, JournalWriter, LetterMark
 from smartgo.client.internal.reading import QueueQueries, Span
+from smartgo.client.internal.redeliveries import UNKNOWN, Fate, fate_text
 from smartgo.client.messages import ReceivedMessage
 from smartgo.client.producer import Producer
 from smartgo.errors import CallFailed, PeerRefused
@@ -31,12 +27,15 @@ class DeadLetterCount(msgspec.Struct, frozen=True):
 
     @ivar open: how many of C{messages} were neither sent again nor acknowledged.
     @ivar last_ms: when the last one was stored.
+    @ivar in_retry: how many messages were sent again and have still to be consumed: the group did not get the copy
+        yet, or refused it and will get it again.
     """
 
     group: str
     messages: int
     open: int
     last_ms: int
+    in_retry: int = 0
 
 
 class DeadLetterMarks:
@@ -58,6 +57,7 @@ class DeadLetterMarks:
             sum(span.end - span.begin for span in spans),
             sum(self.count_open(group, span) for span in spans),
             max((one.last_update_timestamp for one in table.values()), default=0),
+            await self._states().in_retry(group, self._journal, spans),
         )
 
     async def refresh(self, spans: Sequence[Span]) -> None:
@@ -72,11 +72,14 @@ class DeadLetterMarks:
         """Return what was done about a dead letter."""
         return self._journal.mark(group, letter.queue, letter.queue_offset)
 
-    async def states(self, group: str, letters: Sequence[ReceivedMessage]) -> dict[str, CopyState]:
+    async def states(self, group: str, letters: Sequence[ReceivedMessage]) -> dict[str, Fate]:
         """Return what became of the copies of dead letters that were sent again, by the ids of the dead letters."""
         resent = {one.offset_id: mark.resent for one in letters if (mark := self.mark(group, one)).resent is not None}
         marks = {id_: mark for id_, mark in resent.items() if mark is not None}
-        return await copy_states(self._reader, group, _queues(letters), marks)
+        return await self._states().of(group, _queues(letters), marks)
+
+    def _states(self) -> CopyStates:
+        return CopyStates(self._session.admin.asking, self._reader)
 
     def writer(self, producer: Producer) -> JournalWriter:
         """Return what notes in the journal what is done."""
@@ -110,8 +113,13 @@ async def count_all(session: ClusterSession) -> list[DeadLetterCount]:
     return found
 
 
-def mark_text(mark: LetterMark, state: CopyState | None) -> str:
-    """Return what was done about a dead letter, for people."""
+def mark_text(mark: LetterMark, fate: Fate | None, limit: int | None = None) -> str:
+    """
+    Return what was done about a dead letter, for people.
+
+    @param fate: what became of its copy.
+    @param limit: the most retries of the group; C{None} if unknown.
+    """
     if mark.is_open:
         return "open again" if mark.resent is not None else "open"
     if mark.acknowledged is not None:
@@ -119,12 +127,14 @@ def mark_text(mark: LetterMark, state: CopyState | None) -> str:
         return f"acknowledged {moment(mark.acknowledged.at_ms)} by {mark.acknowledged.who}{comment}"
     if mark.resent is None:
         return "open"
-    return f"resent {moment(mark.resent.at_ms)} by {mark.resent.who}: {_STATES[state or 'unknown']}"
+    return f"resent {moment(mark.resent.at_ms)} by {mark.resent.who}: {fate_text(fate or UNKNOWN, limit)}"
 
 
-def mark_members(mark: LetterMark, state: CopyState | None) -> dict[str, Any]:
-    """Return what was done about a dead letter, as plain values."""
+def mark_members(mark: LetterMark, fate: Fate | None, limit: int | None = None) -> dict[str, Any]:
+    """Return what was done about a dead letter, as plain values; parameters as L{mark_text}."""
     resent = mark.resent
+    fate = fate or UNKNOWN
+    refused = fate.state == "refused"
     return {
         "open": mark.is_open,
         "resent": None
@@ -135,7 +145,9 @@ def mark_members(mark: LetterMark, state: CopyState | None) -> dict[str, Any]:
             "times": resent.times,
             "topic": resent.copy.topic,
             "offset_id": resent.copy.offset_id,
-            "state": state or "unknown",
+            "state": fate.state,
+            "retry": fate.retry if refused else None,
+            "retry_limit": limit if refused else None,
         },
         "acknowledged": None
         if mark.acknowledged is None
@@ -145,11 +157,3 @@ def mark_members(mark: LetterMark, state: CopyState | None) -> dict[str, Any]:
 
 def _queues(letters: Sequence[ReceivedMessage]) -> list[MessageQueue]:
     return list(dict.fromkeys(one.queue for one in letters))
-
-
-_STATES: dict[CopyState, str] = {
-    "waiting": "not consumed yet",
-    "consumed": "consumed",
-    "failed": "failed again",
-    "unknown": "state unknown",
-}

@@ -96,10 +96,13 @@ class GroupDiagnosis:
 async def dead_letters(session: ClusterSession) -> list[DiagnosisFinding]:
     """Return the findings about dead letters: those that were neither resent nor acknowledged are a warning."""
     found = []
-    closed = 0
+    closed = in_retry = 0
     for one in await count_all(session):
         found += judged("dead-letters", f"group {one.group}", one.open, counted(one.open, "dead letter"))
         closed += one.messages - one.open
+        in_retry += one.in_retry
     if closed and not found:
-        found.append(DiagnosisFinding(OK, "groups", f"{counted(closed, 'dead letter')}, all resent or acknowledged"))
+        more = f"; {in_retry:,} in retry" if in_retry else ""
+        words = f"{counted(closed, 'dead letter')}, all resent or acknowledged{more}"
+        found.append(DiagnosisFinding(OK, "groups", words))
     return found

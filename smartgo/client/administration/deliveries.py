@@ -6,6 +6,7 @@ Source: C{tools/admin/DefaultMQAdminExtImpl.java} (C{messageTrackDetail}, C{cons
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from enum import StrEnum
 from typing import Final
 
@@ -15,6 +16,7 @@ from smartgo.client.administration.asking import TIMEOUT, Asking, body_of, defer
 from smartgo.client.administration.groups import Groups
 from smartgo.client.administration.queues import Queues
 from smartgo.client.administration.topics import Topics
+from smartgo.client.internal.redeliveries import FateState, Redeliveries, fate_text
 from smartgo.client.internal.subscription import lets_in
 from smartgo.errors import CallFailed
 from smartgo.schema.bodies import ConsumeDirectlyResult, ConsumeType, MessageModel, MessageQueue
@@ -31,12 +33,15 @@ class TrackState(StrEnum):
 
     C{PULL}: the group has pull consumers, whose state is unknown. C{CONSUME_BROADCASTING}: each member keeps its
     offsets for itself. C{NOT_ONLINE}: the group has no member; only its offset is known. A group without an offset in
-    the queue has not consumed the message yet, as with RocketMQ.
+    the queue has not consumed the message yet, as with RocketMQ. Where mqadmin says C{CONSUMED} of all that the group's
+    offset is past, C{REFUSED} is a message that the group refused and will get again, and C{DEAD} one that it gave up.
     """
 
     CONSUMED = "CONSUMED"
     CONSUMED_BUT_FILTERED = "CONSUMED_BUT_FILTERED"
     NOT_CONSUME_YET = "NOT_CONSUME_YET"
+    REFUSED = "REFUSED"
+    DEAD = "DEAD"
     PULL = "PULL"
     CONSUME_BROADCASTING = "CONSUME_BROADCASTING"
     NOT_ONLINE = "NOT_ONLINE"
@@ -49,7 +54,7 @@ class Track(msgspec.Struct, frozen=True):
 
     @ivar position: the group's offset in the message's queue; C{None} if it has none.
     @ivar wants: the group's subscription to the topic; C{None} if it has none, or no member.
-    @ivar detail: the reason if the state is unknown.
+    @ivar detail: more about the state, such as the reason if it is unknown; C{None} where there is none.
     """
 
     group: str
@@ -57,6 +62,16 @@ class Track(msgspec.Struct, frozen=True):
     position: int | None
     wants: str | None
     detail: str | None = None
+
+
+_DEAD: Final = "given up: it is a dead letter of the group"
+_FATES: Final[Mapping[FateState, TrackState]] = {
+    "waiting": TrackState.NOT_CONSUME_YET,
+    "refused": TrackState.REFUSED,
+    "consumed": TrackState.CONSUMED,
+    "failed": TrackState.DEAD,
+    "unknown": TrackState.UNKNOWN,
+}
 
 
 class DeliveryTracking:
@@ -69,20 +84,31 @@ class DeliveryTracking:
         self._queues = Queues(asking)
 
     @deferred
-    async def tracks(self, queue: MessageQueue, offset: int, tag: str) -> list[Track]:
+    async def tracks(self, queue: MessageQueue, offset: int, tag: str, unique: str = "") -> list[Track]:
         """Return the delivery state of a message in each group that reads its topic or has offsets in it."""
         address = await self._address(queue.broker_name)
-        return [await self.track(name, address, queue, offset, tag) for name in await self._topics.groups(queue.topic)]
+        names = await self._topics.groups(queue.topic)
+        return [await self.track(name, address, queue, offset, tag, unique) for name in names]
 
     @deferred
-    async def track(self, group: str, address: str, queue: MessageQueue, offset: int, tag: str) -> Track:
+    async def track(
+        self, group: str, address: str, queue: MessageQueue, offset: int, tag: str, unique: str = ""
+    ) -> Track:
         """
         Return the delivery state of a message in one group; it is unknown if the brokers cannot be asked.
 
         @param queue: the queue of the message, at C{offset}; C{address} is its broker's.
+        @param unique: its unique id: without, what the group refused counts as consumed.
         """
         try:
-            return await self._track(group, address, queue, offset, tag)
+            track = await self._track(group, address, queue, offset, tag)
+            fate = None
+            if track.state is TrackState.CONSUMED and unique:
+                fate = await Redeliveries(self._asking).fate(group, unique)
+            if fate is None:
+                return track
+            detail = fate_text(fate) if fate.state == "refused" else _DEAD if fate.state == "failed" else None
+            return Track(group, _FATES[fate.state], track.position, track.wants, detail)
         except CallFailed as error:
             return Track(group, TrackState.UNKNOWN, None, None, str(error))
 

@@ -6,7 +6,7 @@ Source: C{tools/admin/DefaultMQAdminExtImpl.java}, C{tools/command/consumer}.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
 from typing import Any, Final
 
 from twisted.internet.defer import DeferredList
@@ -47,6 +47,8 @@ BUILT_IN: Final = frozenset(
 )
 """Groups that every broker has for itself."""
 _INTERNAL: Final = "CID_RMQ_SYS_"
+_MEMBERS_ASKED: Final = 20
+_DEFAULT_RETRIES: Final = 16  # what clients ask for that were told -1
 
 _OFFLINE = (ResponseCode.CONSUMER_NOT_ONLINE,)
 _NO_GROUP = (ResponseCode.SUBSCRIPTION_GROUP_NOT_EXIST,)
@@ -60,6 +62,17 @@ def is_built_in(group: str) -> bool:
 def lag_of(stats: ConsumeStats) -> int:
     """Return the lag of a group: the number of messages that it has not consumed yet, over all queues."""
     return lag_over(stats.offset_table.values()).messages
+
+
+def _retries_of(info: ConsumerRunningInfo) -> int | None:
+    """Return the most retries that a member asks for; C{None} if it does not tell, or sets no limit (in order)."""
+    try:
+        told = int(info.properties.get(info.MAX_RECONSUME, ""))
+    except ValueError:
+        return None
+    if told >= 0:
+        return told
+    return None if info.properties.get("PROP_CONSUMEORDERLY") == "true" else _DEFAULT_RETRIES
 
 
 class Groups:
@@ -162,6 +175,36 @@ class Groups:
             except CallFailed as error:
                 failure = error  # another broker may have a connection of it
         raise refusal or failure
+
+    @deferred
+    async def member_retries(self, group: str, members: Sequence[str]) -> dict[str, int | None]:
+        """
+        Return the most retries that each member of a group asks brokers for, by its client id.
+
+        C{None}: the member does not tell. Members of version V3_4_9 or later send their own number, 16 unless it is
+        set: brokers follow it, and not the group's C{retryMaxTimes} (docs/spec/broker#send-back).
+        """
+        asked = [self.running_info(group, member) for member in members]
+        results: list[tuple[bool, Any]] = await DeferredList(asked, consumeErrors=True)
+        found: dict[str, int | None] = {}
+        for member, (_, info) in zip(members, results, strict=True):
+            if isinstance(info, Failure) and not isinstance(info.value, CallFailed):
+                info.raiseException()
+            found[member] = None if isinstance(info, Failure) else _retries_of(info)
+        return found
+
+    @deferred
+    async def retry_limit(self, group: str) -> int | None:
+        """Return the most retries that the members of a group ask for; C{None} if they differ, or none tells."""
+        try:
+            connection = await self.connections(group)
+            if connection is None:
+                return None
+            names = [one.client_id for one in connection.connection_set[:_MEMBERS_ASKED]]
+            told = set((await self.member_retries(group, names)).values())
+        except CallFailed:
+            return None
+        return told.pop() if len(told) == 1 else None
 
     @deferred
     async def owners(self, group: str) -> dict[MessageQueue, str]:

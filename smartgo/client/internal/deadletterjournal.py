@@ -9,14 +9,13 @@ topic like any other.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from contextlib import aclosing
 from typing import Final, Literal
 
 import msgspec
 
 from smartgo.client.administration.topics import Topics
-from smartgo.client.internal.copies import RESENT_FROM
 from smartgo.client.internal.reading import QueueQueries, Span
 from smartgo.client.messages import Message
 from smartgo.client.producer import Producer
@@ -27,17 +26,10 @@ from smartgo.schema.topics import DEAD_LETTER_JOURNAL
 
 ENTRY_LETTERS: Final = 500
 """Dead letters of one entry, at most."""
-FOLLOWED: Final = 2000
-"""Dead letters that are read, at most, to find out which copies became dead letters again."""
 
 _GONE: Final = (ResponseCode.TOPIC_NOT_EXIST, ResponseCode.SYSTEM_ERROR)
 
 Action = Literal["resent", "acknowledged", "reopened"]
-CopyState = Literal["waiting", "consumed", "failed", "unknown"]
-"""
-Of a copy: its group has not consumed it; has acknowledged it; gave it up, so that it is a dead letter again; or its
-broker does not tell.
-"""
 
 
 class LetterPlace(msgspec.Struct, frozen=True, rename="camel"):
@@ -48,13 +40,18 @@ class LetterPlace(msgspec.Struct, frozen=True, rename="camel"):
 
 
 class CopyPlace(msgspec.Struct, frozen=True, rename="camel"):
-    """The place of the copy of a dead letter."""
+    """
+    The place of the copy of a dead letter.
+
+    @ivar message_id: its unique id; empty in entries of versions that did not note it.
+    """
 
     topic: str
     broker: str
     queue_id: int
     queue_offset: int
     offset_id: str
+    message_id: str = ""
 
     @property
     def queue(self) -> MessageQueue:
@@ -104,11 +101,15 @@ class LetterMark(msgspec.Struct, rename="camel"):
     The mark of a dead letter: what was done about it last.
 
     @ivar is_open: whether somebody has to see to it still: it was opened again since.
+    @ivar consumed_at: when its copy was found consumed for the first time, by the reader's monotonic clock.
+    @ivar settled: whether what became of its copy will not change any more.
     """
 
     resent: ResentMark | None = None
     acknowledged: AckMark | None = None
     is_open: bool = False
+    consumed_at: float | None = None
+    settled: bool = False
 
 
 NO_MARK: Final = LetterMark(is_open=True)
@@ -136,7 +137,8 @@ class _BrokerJournal:
             if entry.action == "resent" and entry.copy is not None:
                 times = 1 if mark.resent is None else mark.resent.times + 1
                 mark.resent = ResentMark(at_ms, entry.who, times, entry.copy)
-                mark.acknowledged = None
+                mark.acknowledged = mark.consumed_at = None
+                mark.settled = False
             elif entry.action == "acknowledged":
                 mark.acknowledged = AckMark(at_ms, entry.who, entry.comment)
             elif entry.action == "reopened":
@@ -210,6 +212,15 @@ class DeadLetterJournal:
         marks = self._marks(group, span.queue)
         return (offset for offset in range(span.begin, span.end) if offset not in marks or marks[offset].is_open)
 
+    def followed(self, group: str, span: Span) -> list[LetterMark]:
+        """Return the marks of the dead letters of a range whose copies may have still to be consumed."""
+        return [
+            mark
+            for offset, mark in self._marks(group, span.queue).items()
+            if span.begin <= offset < span.end
+            and not (mark.is_open or mark.settled or mark.resent is None or mark.acknowledged is not None)
+        ]
+
     def _marks(self, group: str, queue: MessageQueue) -> dict[int, LetterMark]:
         known = self._brokers.get(queue.broker_name)
         return {} if known is None else known.marks.get((group, queue.queue_id), {})
@@ -277,56 +288,3 @@ class JournalWriter:
         except CallFailed:
             self._there.discard(broker)  # somebody may have removed the topic
             raise
-
-
-async def copy_states(
-    reader: QueueQueries, group: str, letters: Sequence[MessageQueue], marks: Mapping[str, ResentMark]
-) -> dict[str, CopyState]:
-    """
-    Return what became of the copies of dead letters, by the offset ids of the dead letters.
-
-    @param letters: the queues of the group's dead letters.
-    @param marks: by the same ids.
-    """
-    committed: dict[MessageQueue, int | None] = {}
-    found: dict[str, CopyState] = {}
-    if not marks:
-        return found
-    failed = await _failed_again(reader, letters, min(mark.at_ms for mark in marks.values()))
-    for id_, mark in marks.items():
-        queue = mark.copy.queue
-        try:
-            if queue not in committed:
-                committed[queue] = await reader.committed(group, queue)
-            at = committed[queue]
-            found[id_] = "consumed" if at is not None and at > mark.copy.queue_offset else "waiting"
-        except CallFailed:
-            found[id_] = "unknown"
-        if failed.get(id_, 0) >= mark.at_ms:
-            found[id_] = "failed"
-    return found
-
-
-async def _failed_again(reader: QueueQueries, letters: Sequence[MessageQueue], from_ms: int) -> dict[str, int]:
-    """
-    Return which dead letters are the originals of later ones, with the time of the last one, by their offset ids.
-
-    Reads the first L{FOLLOWED} dead letters that were stored at C{from_ms} or later.
-    """
-    found: dict[str, int] = {}
-    count = 0
-    for queue in letters:
-        try:
-            (span,) = await reader.spans([queue], from_ms)
-            async with aclosing(reader.scan(span)) as pulls:
-                async for pulled in pulls:
-                    for one in pulled.messages:
-                        original = one.properties.get(RESENT_FROM)
-                        if original:
-                            found[original] = max(one.stored.stored_ms, found.get(original, 0))
-                    count += len(pulled.messages)
-                    if count >= FOLLOWED:
-                        return found
-        except CallFailed:
-            continue  # its letters are not shown either
-    return found

@@ -10,16 +10,19 @@ from smartgo.client.internal.records import FoundMessage
 from smartgo.errors import PeerRefused
 from smartgo.ops.problems import Problem
 from smartgo.ops.reading.view import PartialView, each
+from smartgo.schema import properties
 from smartgo.schema.bodies import ConsumeDirectlyResult, ConsumerConnection
 from smartgo.schema.codes import ResponseCode
 
-State = Literal["consumed", "filtered", "waiting", "pull", "broadcast", "offline", "unknown"]
+State = Literal["consumed", "filtered", "waiting", "retrying", "dead", "pull", "broadcast", "offline", "unknown"]
 
 _ON_THE_WAY: Final = 1.0  # seconds for the broker to say that it has waited in vain
 _WORDS: Final[Mapping[TrackState, tuple[State, str | None]]] = {
     TrackState.CONSUMED: ("consumed", None),
     TrackState.CONSUMED_BUT_FILTERED: ("filtered", "it wants {0.wants}"),
     TrackState.NOT_CONSUME_YET: ("waiting", None),
+    TrackState.REFUSED: ("retrying", "{0.detail}"),
+    TrackState.DEAD: ("dead", "{0.detail}"),
     TrackState.PULL: ("pull", "its members pull by hand, and need not tell how far they are"),
     TrackState.CONSUME_BROADCASTING: ("broadcast", "each member keeps for itself how far it is"),
     TrackState.NOT_ONLINE: ("offline", "no member of it is connected"),
@@ -46,12 +49,14 @@ class MessageDeliveries:
         return await self._view.admin.topics.groups(message.stored.topic)
 
     async def states(self, message: FoundMessage, groups: Sequence[str]) -> list[GroupDelivery]:
-        """Return the delivery state of a message in each of some groups that read its topic, as RocketMQ's tools do."""
+        """Return the delivery state of a message in each of some groups that read its topic."""
         address = (await self._view.broker(message.broker)).address
         offset = message.stored.queue_offset
+        unique = message.properties.get(properties.UNIQ_KEY, "")
 
         async def ask(group: str) -> GroupDelivery:
-            track = await self._view.admin.deliveries.track(group, address, message.queue, offset, message.tag)
+            deliveries = self._view.admin.deliveries
+            track = await deliveries.track(group, address, message.queue, offset, message.tag, unique)
             state, detail = _WORDS[track.state]
             return GroupDelivery(group, state, detail and detail.format(track))
 

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Any, Literal
+from collections.abc import Mapping
+from typing import Any, Final, Literal
 
 import msgspec
 
 from smartgo.client.internal.records import FoundMessage
+from smartgo.client.internal.redeliveries import Attempts, FateState, age, fate_of
 from smartgo.client.internal.route import READ as READABLE
 from smartgo.client.internal.subscription import lets_in
 from smartgo.ops.reading.content import MessageRow, row_of
@@ -41,6 +43,15 @@ Verdict = Literal[
 
 Details = dict[str, Any]
 Values = dict[str, str | int]
+
+
+_VERDICTS: Final[Mapping[FateState, Verdict]] = {
+    "waiting": "retrying",
+    "refused": "retrying",
+    "consumed": "consumed",
+    "failed": "dead",
+    "unknown": "unknown",
+}
 
 
 class Check(msgspec.Struct, rename="camel"):
@@ -240,44 +251,39 @@ class Explainer:
         Search for copies made when the message was given back; return their meaning, or C{None} if there are none.
         """
         retry = retry_topic(self._group)
-        delayed = await self._copies(SCHEDULE_TOPIC)
-        retries = [one for one in delayed if one.properties.get(properties.REAL_TOPIC) == retry]
-        retries += await self._copies(retry)
+        delayed = [
+            one for one in await self._copies(SCHEDULE_TOPIC) if one.properties.get(properties.REAL_TOPIC) == retry
+        ]
+        retries = await self._copies(retry)
         letters = await self._copies(dlq_topic(self._group))
-        verdict: Verdict | None = None
-        if retries:
-            newest = max(retries, key=_age)
-            facts: Details = {"times": newest.stored.reconsume_times, "copies": len(retries), **_place(newest)}
-            if await self._is_to_come(newest):
-                self._note("retry", "bad", "coming", facts=facts)
-                verdict = "retrying"
-            else:
-                self._note("retry", "note", "over", facts=facts)
-                verdict = "consumed"
-        else:
+        attempts = Attempts(delayed, retries, letters)
+        fate = await fate_of(attempts, self._is_acknowledged)
+        newest = max([*delayed, *retries], key=age, default=None)
+        if newest is None:
             self._note("retry", "well", "none")
+        else:
+            facts: Details = {
+                "times": newest.stored.reconsume_times,
+                "copies": len(delayed) + len(retries),
+                **_place(newest),
+            }
+            coming = fate is not None and fate.state in ("refused", "waiting")
+            self._note("retry", "bad" if coming else "note", "coming" if coming else "over", facts=facts)
         if letters:
             self._note("dead", "bad", "letter", facts=_place(letters[-1]))
-            # One that was given out again after that is on its way once more.
-            return verdict if verdict is not None and _age(newest) > _age(letters[-1]) else "dead"
-        self._note("dead", "well", "none")
-        return verdict
+        else:
+            self._note("dead", "well", "none")
+        return None if fate is None else _VERDICTS[fate.state]
 
-    async def _is_to_come(self, copy: FoundMessage) -> bool:
-        if copy.stored.topic == SCHEDULE_TOPIC:
-            return True
+    async def _is_acknowledged(self, copy: FoundMessage) -> bool:
         position = await self._reader.committed(self._group, copy.queue)
-        return position is None or position <= copy.stored.queue_offset
+        return position is not None and position > copy.stored.queue_offset
 
     async def _copies(self, topic: str) -> list[FoundMessage]:
         unique = self._message.properties.get(properties.UNIQ_KEY)
         if unique is None or topic == self._topic or topic not in await self._view.topics.get():
             return []
         return await self._lookup.by_unique_key(topic, unique)
-
-
-def _age(one: FoundMessage) -> tuple[int, int]:
-    return one.stored.stored_ms, one.stored.physical_offset
 
 
 def _place(one: FoundMessage) -> Details:

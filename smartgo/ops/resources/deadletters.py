@@ -11,9 +11,11 @@ from msgspec import Meta
 
 from smartgo.client.administration.topics import TopicKind
 from smartgo.client.internal.copies import RESENT_FROM
-from smartgo.client.internal.deadletterjournal import AckMark, CopyState, DeadLetterJournal, ResentMark, copy_states
+from smartgo.client.internal.copystates import CopyStates
+from smartgo.client.internal.deadletterjournal import AckMark, DeadLetterJournal, ResentMark
 from smartgo.client.internal.reading import Span
 from smartgo.client.internal.records import FoundMessage
+from smartgo.client.internal.redeliveries import UNKNOWN, Fate, FateState
 from smartgo.errors import CallFailed, PeerRefused
 from smartgo.ops.reading.content import MessageRow, OptionalBroker, TimeMs, row_of
 from smartgo.ops.reading.deadletterreader import DeadLetters
@@ -39,6 +41,8 @@ class DeadRow(msgspec.Struct, rename="camel"):
     @ivar topic: the dead-letter topic.
     @ivar messages: how many there are; those that were sent again stay until the broker removes old messages.
     @ivar open: of those, how many were neither sent again nor acknowledged.
+    @ivar in_retry: how many messages were sent again and have still to be consumed: the group did not get the copy
+        yet, or refused it and will get it again.
     @ivar oldest_ms: when the oldest became a dead letter, C{newest_ms} the newest; null if there is none.
     """
 
@@ -47,6 +51,7 @@ class DeadRow(msgspec.Struct, rename="camel"):
     brokers: list[str]
     messages: int
     open: int
+    in_retry: int
     oldest_ms: int | None
     newest_ms: int | None
 
@@ -57,8 +62,11 @@ class ResentLetter(msgspec.Struct, rename="camel"):
 
     @ivar times: how often that was done.
     @ivar topic: of the copy, C{offset_id} the copy's offset id.
-    @ivar state: C{waiting}: the group has not consumed the copy; C{consumed}: it has acknowledged it; C{failed}: the
-        copy became a dead letter, too; C{unknown}: the copy's broker does not tell.
+    @ivar state: C{waiting}: the group has not consumed the copy; C{refused}: it refused it, and will get it again;
+        C{consumed}: it has consumed it; C{failed}: the copy became a dead letter, too; C{unknown}: the copy's broker
+        does not tell.
+    @ivar retry: the number of the retry that a refused copy waits for; null in other states.
+    @ivar retry_limit: the most retries of the group's connected members; null if unknown, or in other states.
     """
 
     at_ms: int
@@ -66,7 +74,9 @@ class ResentLetter(msgspec.Struct, rename="camel"):
     times: int
     topic: str
     offset_id: str
-    state: CopyState
+    state: FateState
+    retry: int | None
+    retry_limit: int | None
 
 
 class LetterRow(MessageRow, kw_only=True):
@@ -130,7 +140,7 @@ class DeadApi:
 
     @route("GET", "/dlq", scope=READ, query=ListQuery, answer=Page[DeadRow])
     async def list(self, call: RouteCall[None, ListQuery, None]) -> Page[DeadRow]:
-        """List groups that have or had dead letters; sorted by group, messages, open, newestMs or oldestMs."""
+        """List groups that have or had dead letters; sorted by group, messages, open, inRetry, newestMs or oldestMs."""
         view = self._view.partial(call.missing)
         entries = [one for one in (await view.topics.get()).values() if one.kind == TopicKind.DEAD]
         query = call.query
@@ -237,6 +247,7 @@ async def _row(view: PartialView, entry: TopicEntry) -> DeadRow:
         sorted(entry.configs),
         sum(span.end - span.begin for span in spans),
         sum(view.journal.count_open(_group(entry), span) for span in spans),
+        await CopyStates(view.admin.asking, reader).in_retry(_group(entry), view.journal, spans),
         min((one.stored.stored_ms for one in oldest), default=None),
         max((one.last_update_timestamp for one in there.values()), default=None),
     )
@@ -294,7 +305,10 @@ async def _letter_rows(
     """Return dead letters with what was done about each."""
     marks = {one.stored.message_id: view.journal.mark(group, one.queue, one.stored.queue_offset) for one in found}
     resent = {id_: mark.resent for id_, mark in marks.items() if mark.resent is not None}
-    states = await copy_states(reader, group, queues, resent)
+    fates = await CopyStates(view.admin.asking, reader).of(group, queues, resent)
+    limit = None
+    if any(fate.state == "refused" for fate in fates.values()):
+        limit = await view.admin.groups.retry_limit(group)
     rows = []
     for one in found:
         mark = marks[one.stored.message_id]
@@ -302,7 +316,7 @@ async def _letter_rows(
             LetterRow(
                 **msgspec.structs.asdict(row_of(one)),
                 open=mark.is_open,
-                resent=_resent_letter(mark.resent, states.get(one.stored.message_id, "unknown")),
+                resent=_resent_letter(mark.resent, fates.get(one.stored.message_id, UNKNOWN), limit),
                 acknowledged=mark.acknowledged,
                 resent_from=one.properties.get(RESENT_FROM) or None,
             )
@@ -310,16 +324,27 @@ async def _letter_rows(
     return rows
 
 
-def _resent_letter(mark: ResentMark | None, state: CopyState) -> ResentLetter | None:
+def _resent_letter(mark: ResentMark | None, fate: Fate, limit: int | None) -> ResentLetter | None:
     if mark is None:
         return None
-    return ResentLetter(mark.at_ms, mark.who, mark.times, mark.copy.topic, mark.copy.offset_id, state)
+    refused = fate.state == "refused"
+    return ResentLetter(
+        mark.at_ms,
+        mark.who,
+        mark.times,
+        mark.copy.topic,
+        mark.copy.offset_id,
+        fate.state,
+        fate.retry if refused else None,
+        limit if refused else None,
+    )
 
 
 _SORTS: Final = {
     "group": lambda one: one.group,
     "messages": lambda one: one.messages,
     "open": lambda one: one.open,
+    "inRetry": lambda one: one.in_retry,
     "newestMs": lambda one: one.newest_ms or 0,
     "oldestMs": lambda one: one.oldest_ms or 0,
 }

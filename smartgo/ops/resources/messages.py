@@ -126,8 +126,9 @@ class GroupState(msgspec.Struct, rename="camel"):
     The delivery state of a message in one group.
 
     @ivar state: C{consumed}, C{filtered} (skipped by the subscription), C{waiting} (not consumed
-        yet), C{pull} (its members pull by themselves), C{broadcast}, C{offline} (no member is connected), C{unknown}.
-    @ivar detail: why the state is unknown, else null.
+        yet), C{retrying} (refused, and tried again), C{dead} (given up: a dead letter of the group), C{pull} (its
+        members pull by themselves), C{broadcast}, C{offline} (no member is connected), C{unknown}.
+    @ivar detail: more about the state, such as why it is unknown; null where there is none.
     """
 
     group: str

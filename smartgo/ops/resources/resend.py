@@ -282,7 +282,14 @@ class Resending:
 async def mark_resent(outbox: Outbox, group: str, who: str, one: FoundMessage, sent: SentMessage) -> str | None:
     """Note that a dead letter was sent again; return why that could not be noted, C{None} if it was."""
     letter = LetterPlace(one.stored.queue_id, one.stored.queue_offset)
-    copy = CopyPlace(sent.topic, sent.broker or "", sent.queue_id or 0, sent.queue_offset or 0, sent.offset_id or "")
+    copy = CopyPlace(
+        sent.topic,
+        sent.broker or "",
+        sent.queue_id or 0,
+        sent.queue_offset or 0,
+        sent.offset_id or "",
+        sent.message_id or "",
+    )
     try:
         await outbox.journal().resent(group, who, one.broker, letter, copy)
     except CallFailed as error:

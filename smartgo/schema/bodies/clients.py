@@ -275,6 +275,10 @@ class ConsumerRunningInfo(Body):
     jstack: str | None = None
 
     queue_keyed: ClassVar = frozenset({"mqTable", "mqPopTable"})
+    MAX_RECONSUME: ClassVar = "maxReconsumeTimes"
+    """The property with the most retries that a consumer asks for; -1: 16, of a consumer in order no limit."""
+    CONSUME_TIMEOUT: ClassVar = "consumeTimeout"
+    """The property with the minutes after which the messages of a listener call that has not ended come again."""
 
 
 class ConsumeDirectlyResult(Body):

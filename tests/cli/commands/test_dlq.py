@@ -11,7 +11,8 @@ from twisted.internet.defer import Deferred
 from smartgo.client.client import Client
 from smartgo.client.consumer import PushConsumer
 from smartgo.client.internal.deadletterjournal import DeadLetterJournal, JournalEntry, LetterPlace
-from smartgo.client.listening import ConsumeLater
+from smartgo.client.internal.redeliveries import Redeliveries
+from smartgo.client.listening import ConsumeLater, ConsumerSettings
 from smartgo.client.messages import ReceivedMessage
 from smartgo.node.ops import LocalNode
 from smartgo.ops.alerts import monitor
@@ -72,7 +73,8 @@ class LettersCase(ClusterCase):
     def letters(self, count: int) -> None:
         """Make dead letters."""
         for number in range(count):
-            self.cluster.send("Orders", b"%d" % number)
+            unique = f"7F00000100000000000000000000{number:04X}"
+            self.cluster.send("Orders", b"%d" % number, properties={"UNIQ_KEY": unique})
         self.out("group", "create", "billing")
         self.out("group", "reset", "billing", "Orders", "--to", "0", "--yes", "--plan", "/p")
         self.consume()
@@ -111,8 +113,9 @@ class LettersCase(ClusterCase):
             "doctor": [(one["verdict"], one["subject"], one["what"]) for one in doctor],
         }
 
-    def expected(self, messages: int, opened: int) -> dict[str, Any]:
+    def expected(self, messages: int, opened: int, in_retry: int = 0) -> dict[str, Any]:
         """What all faces must say."""
+        retry = f"; {in_retry} in retry" if in_retry else ""
         many = f"{opened} dead letter{'s' if opened > 1 else ''} neither resent nor acknowledged"
         return {
             "rest": (messages, opened),
@@ -122,7 +125,7 @@ class LettersCase(ClusterCase):
             "metrics": [f'smartgo_dead_letters_open{{consumer_group="billing"}} {opened}.0'],
             "doctor": [("warning", "group billing", many)]
             if opened
-            else [("ok", "groups", f"{messages} dead letters, all resent or acknowledged")],
+            else [("ok", "groups", f"{messages} dead letters, all resent or acknowledged{retry}")],
         }
 
 
@@ -138,7 +141,7 @@ class WalkTests(LettersCase):
         self.assertEqual(shown.count("open"), 12)
 
         self.assertEqual(self.out("dlq", "resend", "billing", "--all", "--yes"), "sent 12 messages to group billing\n")
-        self.assertEqual(self.counts(), self.expected(12, 0))
+        self.assertEqual(self.counts(), self.expected(12, 0, 12))
         self.assertEqual(self.states(), ["waiting"] * 12)
         self.assertEqual(self.out("dlq", "show", "billing").count("by ann: not consumed yet"), 12)
         self.assertEqual(self.out("dlq", "resend", "billing", "--all", "--yes"), "sent 0 messages to group billing\n")
@@ -178,6 +181,110 @@ class WalkTests(LettersCase):
         self.out("dlq", "ack", "billing", "--id", one, "--undo", "--yes")
         self.assertEqual(self.counts(), self.expected(18, 1))
         self.assertEqual(self.json("dlq", "resend", "billing", "--all", "--again", "--dry-run")["sent"], 18)
+
+
+class RefusedTests(LettersCase):
+    """Copies that the group refuses again: while they wait for a retry nobody says that they were consumed."""
+
+    def refuse(self, retries: int = 2) -> PushConsumer:
+        """Start a consumer of the group that refuses everything, and asks for so many retries."""
+
+        def take(messages: list[ReceivedMessage]) -> Deferred[None] | None:
+            if self.failing(int(messages[0].body)):
+                raise ConsumeLater()
+            self.consumed.append(messages[0].body.decode())
+            return None
+
+        consumer = PushConsumer(self.client, "billing", take, ConsumerSettings(max_reconsume=retries))
+        consumer.subscribe("Orders")
+        consumer.start()
+        self.addCleanup(consumer.stop)
+        return consumer
+
+    def faces(self) -> dict[str, Any]:
+        """What each face says of the copies, as a set, and how many messages are in retry."""
+        self.front.ops.view.forget()
+        rows = [one["resent"] for one in self.rest("/dlq/billing?sort=storedMs")["items"] if one["resent"]]
+        shown = self.out("dlq", "show", "billing").splitlines()
+        message = self.json("dlq", "show", "billing")[0]["message_id"]
+        (track,) = [one for one in self.json("msg", "track", message, "-T", "Orders") if one["group"] == "billing"]
+        (group,) = self.rest(f"/messages/{message}/groups?topic=Orders")["items"]
+        return {
+            "rest": {(one["state"], one["retry"], one["retryLimit"]) for one in rows},
+            "show": {line.split("by ann: ")[1].split("  ")[0] for line in shown if "by ann: " in line},
+            "in retry": (self.rest("/dlq")["items"][0]["inRetry"], self.json("dlq", "ls")[0]["in_retry"]),
+            "track": (track["state"], track["detail"]),
+            "groups": (group["state"], group["detail"]),
+            "explain": self.rest(f"/messages/{message}/explain?topic=Orders&group=billing")["verdict"],
+        }
+
+    def expected_refused(self, retry: int, limit: int | None) -> dict[str, Any]:
+        """What all faces must say of two letters that wait for a retry."""
+        words = f"refused, tried again (waits for retry {retry}{f' of {limit}' if limit else ''})"
+        detail = f"refused, tried again (waits for retry {retry})"
+        return {
+            "rest": {("refused", retry, limit)},
+            "show": {words},
+            "in retry": (2, 2),
+            "track": ("REFUSED", detail),
+            "groups": ("retrying", detail),
+            "explain": "retrying",
+        }
+
+    def test_walk(self) -> None:
+        """Two letters are sent again and refused until they are dead anew; then sent again and consumed."""
+        self.letters(2)
+        self.out("dlq", "resend", "billing", "--all", "--yes")
+        consumer = self.refuse()
+        self.cluster.pump(8.0, 0.5)
+        self.assertEqual(self.faces(), self.expected_refused(1, 2))
+        (ok,) = [one["what"] for one in self.json("doctor") if "dead letter" in one["what"]]
+        self.assertEqual(ok, "2 dead letters, all resent or acknowledged; 2 in retry")
+        self.cluster.pump(5.0, 0.5)
+        self.assertEqual(self.faces(), self.expected_refused(2, 2))
+        consumer.stop()
+        self.cluster.pump(60.0, 1.0)  # the retry is due, and nobody takes it
+        said, expected = self.faces(), self.expected_refused(2, None)
+        for face in ("rest", "show", "in retry", "explain"):  # the others say that nobody is online
+            self.assertEqual(said[face], expected[face])
+
+        self.refuse()
+        self.cluster.pump(30.0, 0.5)
+        said = self.faces()
+        self.assertEqual(said["rest"], {("failed", None, None)})
+        self.assertEqual(said["show"], {"failed again"})
+        self.assertEqual(said["in retry"], (0, 0))
+        self.assertEqual(said["track"], ("DEAD", "given up: it is a dead letter of the group"))
+        self.assertEqual((said["groups"][0], said["explain"]), ("dead", "dead"))
+        self.assertEqual(self.counts()["ls"], (4, 2))
+
+        self.failing = lambda number: False
+        self.out("dlq", "resend", "billing", "--all", "--yes")
+        self.cluster.pump(10.0, 0.5)
+        said = self.faces()
+        self.assertEqual(said["rest"], {("failed", None, None), ("consumed", None, None)})
+        self.assertEqual(said["in retry"], (0, 0))
+        self.assertEqual((said["track"], said["explain"]), (("CONSUMED", None), "consumed"))
+        self.assertEqual(sorted(self.consumed), ["0", "1"])
+
+    def test_settled(self) -> None:
+        """A copy that was found consumed twice, a minute apart, is not asked for again."""
+        self.letters(1)
+        self.out("dlq", "resend", "billing", "--all", "--yes")
+        self.failing = lambda number: False
+        self.consume()
+        asked: list[str] = []
+        fate = Redeliveries.fate
+
+        async def counted(self_: Redeliveries, group: str, unique: str, resent_from: str = "") -> Any:
+            asked.append(unique)
+            return await fate(self_, group, unique, resent_from)
+
+        self.patch(Redeliveries, "fate", counted)
+        for _ in range(4):
+            self.assertEqual(self.rest("/dlq")["items"][0]["inRetry"], 0)
+            self.cluster.pump(61.0, 1.0)
+        self.assertEqual(len(asked), 2)
 
 
 class AcknowledgeTests(LettersCase):

@@ -19,6 +19,7 @@ function List() {
   const columns = [
     { id: "group", title: t("column.group"), sort: "group", cell: (one) => html`<a class="name" href=${href(["dlq", one.group])}>${one.group}</a>` },
     { id: "open", title: t("dlq.open.column"), sort: "open", num: true, cell: (one) => html`<span class=${one.open ? "tone-bad" : "faint"}>${number(one.open)}</span>` },
+    { id: "inRetry", title: t("dlq.retry.column"), sort: "inRetry", num: true, cell: (one) => html`<span class=${one.inRetry ? "tone-warn" : "faint"}>${number(one.inRetry)}</span>` },
     { id: "messages", title: t("column.dead"), sort: "messages", num: true, cell: (one) => number(one.messages) },
     { id: "oldest", title: t("dlq.oldest"), sort: "oldestMs", num: true, hide: true, cell: (one) => html`<${Time} ms=${one.oldestMs} relative />` },
     { id: "newest", title: t("dlq.newest"), sort: "newestMs", num: true, cell: (one) => html`<${Time} ms=${one.newestMs} relative />` },
@@ -144,7 +145,12 @@ function Letters({ group, query }) {
   <//>`;
 }
 
-const COPY_TONES = { waiting: "info", consumed: "good", failed: "bad", unknown: "plain" };
+const COPY_TONES = { waiting: "info", refused: "warn", consumed: "good", failed: "bad", unknown: "plain" };
+
+function copyState({ state, retry, retryLimit }) {
+  if (state !== "refused") return t(`dlq.copy.${state}`);
+  return retryLimit >= retry ? t("dlq.copy.refused.of", { retry: number(retry), limit: number(retryLimit) }) : t("dlq.copy.refused", { retry: number(retry) });
+}
 
 // What was done about a dead letter: when, by whom, and what became of the copy.
 function Mark({ one }) {
@@ -152,7 +158,7 @@ function Mark({ one }) {
   return html`<span class="badges">
       ${open && html`<${Badge} tone="bad">${t("dlq.state.open")}<//>`}
       ${acknowledged && html`<${Badge} title=${acknowledged.comment}>${t("dlq.acknowledged")}<//>`}
-      ${resent && html`<${Badge} tone=${COPY_TONES[resent.state]}>${t(`dlq.copy.${resent.state}`)}<//>`}
+      ${resent && html`<${Badge} tone=${COPY_TONES[resent.state]}>${copyState(resent)}<//>`}
     </span>
     ${acknowledged && html`<p class="sub">${t("dlq.by", { who: acknowledged.who })} · <${Time} ms=${acknowledged.atMs} relative />${acknowledged.comment && html` · ${acknowledged.comment}`}</p>`}
     ${resent && html`<p class="sub">${tn("dlq.resent.by", resent.times, { who: resent.who })} · <${Time} ms=${resent.atMs} relative /></p>`}

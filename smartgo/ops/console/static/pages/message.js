@@ -189,7 +189,7 @@ function Record({ message }) {
   </div>`;
 }
 
-const STATES = { consumed: "good", waiting: "info", filtered: "warn", pull: "plain", broadcast: "plain", offline: "bad", unknown: "warn" };
+const STATES = { consumed: "good", waiting: "info", retrying: "warn", dead: "bad", filtered: "warn", pull: "plain", broadcast: "plain", offline: "bad", unknown: "warn" };
 
 function Delivery({ message }) {
   const which = { topic: message.topic, broker: message.broker };
