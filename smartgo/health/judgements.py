@@ -93,7 +93,7 @@ _ALERTS: Final = (
     ),
     Judgement(
         "broker-gone", "critical", 0, "seconds", "broker",
-        "is missing: it has not been registered for {value}{reason}",
+        "is missing: it was last seen {value} ago{reason}",
         "The broker is missing: it was registered and is no longer. It was stopped, it died, or it cannot reach its"
         " registries.",
         "Start it again, or read its log. If it is not to return: smartgo cluster forget NAME.",

@@ -204,9 +204,9 @@ class MissingTests(SynchronousTestCase):
         self.assertEqual(self.states()["broker-b"], ("up", "slave-missing"))
         self.assertEqual(self.get("/cluster")["unreachable"], None)
         status, _, error = self.listed()
-        self.assertEqual((status, error), (75, "smartgo: missing: broker-b (slave 1)\n"))
+        self.assertEqual((status, error), (75, "smartgo: missing: broker-b#1\n"))
         status, said, _ = self.examined()
-        self.assertIn("X broker broker-b (slave 1): is missing: it has not been registered for", said)
+        self.assertIn("X broker broker-b#1: is missing: it was last seen", said)
         self.assertEqual(status, 1)
         metrics = self.until(
             "metrics, slave", self.metrics, lambda found: found['smartgo_member_up{broker="broker-b",id="1"}'] == 0
@@ -227,11 +227,11 @@ class MissingTests(SynchronousTestCase):
         self.assertIn("broker-b", [one["broker"] for one in self.get("/groups")["missing"]])
         words = f"{lost['messages']:,} messages and {lost['queues']} queues cannot be reached"
         status, said, error = self.listed()
-        self.assertEqual((status, error), (75, "smartgo: missing: broker-b, broker-b (slave 1)\n"))
+        self.assertEqual((status, error), (75, "smartgo: missing: broker-b, broker-b#1\n"))
         self.assertIn(words, said)
         status, said, _ = self.examined()
         self.assertEqual(status, 1)
-        self.assertRegex(said, f"X broker broker-b: is missing: it has not been registered for .*; {words}")
+        self.assertRegex(said, f"X broker broker-b: is missing: it was last seen .* ago; {words}")
         self.until(
             "metrics, master",
             self.metrics,
@@ -251,7 +251,7 @@ class MissingTests(SynchronousTestCase):
         page = self.get("/brokers/broker-a")
         self.assertEqual((page["up"], page["state"], page["unreachable"]), (False, "missing", None))
         status, _, error = self.listed()
-        self.assertEqual((status, error), (75, "smartgo: missing: broker-a, broker-b, broker-b (slave 1)\n"))
+        self.assertEqual((status, error), (75, "smartgo: missing: broker-a, broker-b, broker-b#1\n"))
         status, said, _ = self.examined()
         self.assertEqual(status, 1)
         self.assertIn("X broker broker-a: has no master: it stores nothing", said)

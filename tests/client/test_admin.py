@@ -34,6 +34,8 @@ from smartgo.schema.headers.consumers import ResetOffsetRequest
 from tests.broker.fakecluster import BROKER, REGISTRY, Cluster
 from tests.remoting.doubles import sweeper_of
 
+__doctests__ = ["smartgo.client.administration.brokers"]
+
 T = TypeVar("T")
 
 SECOND = "127.0.0.1:20911"

@@ -12,7 +12,7 @@ from smartgo.cli.commands.drain import drain
 from smartgo.cli.commands.forget import forget
 from smartgo.cli.commands.scrub import scrub
 from smartgo.cli.commands.tidy import tidy
-from smartgo.cli.support.brokerlist import broker_rows, missing_rows, status_of
+from smartgo.cli.support.brokerlist import broker_rows, missing_rows, state_of, version_of
 from smartgo.cli.support.completions import broker_names
 from smartgo.cli.support.membermemory import ask_memory
 from smartgo.cli.support.output import (
@@ -29,6 +29,7 @@ from smartgo.cli.support.rest import RestOptions, api_options
 from smartgo.cli.support.running import FAILED, MISSING, USAGE, CommandError, command_error
 from smartgo.cli.support.session import DRY_RUN, YES, ClusterOptions, ClusterSession, cluster_options, confirm
 from smartgo.cli.support.texts import examples
+from smartgo.client.administration.brokers import subject_of
 from smartgo.client.internal.route import MASTER
 from smartgo.errors import CallFailed
 from smartgo.schema.bodies import BrokerStatsData, StatsItem
@@ -72,7 +73,7 @@ def cluster() -> None:
 def ls(rest: RestOptions, cluster: ClusterOptions, output: str) -> None:
     """List the brokers with their rates and disk use, those that are missing too: the REST API remembers them.
 
-    The exit status is 75 if a broker is missing or does not answer, or a registry does not answer.
+    The exit status is 75 if a broker is missing, does not answer or has no master, or a registry does not answer.
     """
 
     async def work(session: ClusterSession) -> None:
@@ -88,21 +89,24 @@ def ls(rest: RestOptions, cluster: ClusterOptions, output: str) -> None:
                 "broker": lambda row: row.broker,
                 "id": lambda row: str(row.id),
                 "address": lambda row: row.address,
-                "version": status_of,
+                "version": version_of,
                 "in/s": lambda row: row.put_per_second,
                 "out/s": lambda row: row.get_per_second,
                 "in today": lambda row: row.put_today,
                 "out today": lambda row: row.get_today,
                 "disk": lambda row: None if row.disk is None else f"{row.disk:.0%}",
                 "oldest message": lambda row: span(row.kept_seconds),
+                "state": state_of,
             },
             "No broker is registered.",
         )
         silent = [row.broker for row in rows if row.state == "down"]
         silent += [f"registry {address}" for address in await silent_registries(session)]
         gone = [row for row in rows if row.state == "missing"]
-        missing = [row.broker if row.id == MASTER else f"{row.broker} (slave {row.id})" for row in gone]
-        words = [f"missing: {', '.join(missing)}"] if missing else []
+        words = [f"missing: {', '.join(subject_of(row.broker, row.id) for row in gone)}"] if gone else []
+        masters = {row.broker for row in rows if row.id == MASTER}
+        headless = sorted({row.broker for row in rows} - masters)
+        words += [f"no master: {', '.join(headless)}"] if headless else []
         words += [f"no answer from {', '.join(silent)}"] if silent else []
         if words:
             raise CommandError("; ".join(words), 75)

@@ -12,6 +12,7 @@ from smartgo.cli.support.output import OUTPUT, TEXT, counted, moment, print_valu
 from smartgo.cli.support.rest import RestClient, RestOptions, api_options
 from smartgo.cli.support.session import DRY_RUN, YES, confirm
 from smartgo.cli.support.texts import examples
+from smartgo.client.administration.brokers import subject_of
 
 
 @click.command(
@@ -50,19 +51,40 @@ def forget(rest: RestOptions, broker: str, broker_id: int | None, dry_run: bool,
             return
         for one in done["members"]:
             click.echo(f"{_name(one)} is out of service")
+        stays = _staying(done)
+        if stays:
+            click.echo(stays)
 
     rest.do(work)
 
 
 def _name(member: dict[str, Any]) -> str:
-    rank = "" if member["id"] == 0 else f" (slave {member['id']})"
-    return f"{member['name']}{rank} at {member['address']}"
+    return f"{subject_of(member['name'], member['id'])} at {member['address']}"
+
+
+def _staying(found: dict[str, Any]) -> str:
+    """Return which processes of the broker stay, and what that means; empty for none."""
+    staying = found.get("staying") or []
+    if not staying:
+        return ""
+    first = staying[0]["name"]
+    names = ", ".join(f"{_name(one)} ({one['state']})" for one in staying)
+    words = f"{names} {'stays' if len(staying) == 1 else 'stay'} in service."
+    if any(one["id"] == 0 for one in staying):
+        return words
+    return (
+        f"{words} {first} then has no master, stores nothing and is reported so, until a master registers, or until its"
+        " slaves are stopped and taken out of service, too."
+    )
 
 
 def _sentence(found: dict[str, Any]) -> str:
     """Return what will no longer be mentioned, in words."""
-    members = [f"{_name(one)}, last registered {moment(one['lastSeenMs'])}" for one in found["members"]]
+    members = [f"{_name(one)}, last seen {moment(one['lastSeenMs'])}" for one in found["members"]]
     words = f"{'; '.join(members)}: will no longer be expected, nor reported as missing."
+    stays = _staying(found)
+    if stays:
+        words = f"{words} {stays}"
     lost = found["unreachable"]
     if lost is None:
         return words

@@ -113,7 +113,10 @@ async def broker_rows(session: ClusterSession) -> list[BrokerListRow]:
 
 def missing_rows(rows: list[BrokerListRow], memory: MemberMemoryAnswer) -> list[BrokerListRow]:
     """
-    Return the brokers that are missing: those that the REST API remembers, and masters of slaves that are registered.
+    Return the brokers that are missing: those that the REST API remembers.
+
+    Where no REST API tells, masters of slaves that are registered are called missing, too; where one tells, such a
+    master was taken out of service.
 
     @param rows: those that are registered.
     """
@@ -133,7 +136,7 @@ def missing_rows(rows: list[BrokerListRow], memory: MemberMemoryAnswer) -> list[
         if (one.broker, one.id) not in {(row.broker, row.id) for row in rows}
     ]
     known = {(row.broker, row.id) for row in [*rows, *found]}
-    for row in rows:
+    for row in rows if memory.missing is None else ():
         if (row.broker, MASTER) not in known:
             known.add((row.broker, MASTER))
             words = "missing: only slaves are registered"
@@ -148,16 +151,25 @@ def missing_rows(rows: list[BrokerListRow], memory: MemberMemoryAnswer) -> list[
 def _missing(member: MissingMember) -> str:
     if member.left == "stopped":
         return f"missing: {member.departure}{member.loss}"
-    return f"missing since {moment(member.last_seen_ms)}{member.loss}"
+    return f"missing, last seen {moment(member.last_seen_ms)}{member.loss}"
 
 
-def status_of(row: BrokerListRow) -> str:
-    """Return the version of a broker and what is wrong with it, or why it does not answer."""
+def version_of(row: BrokerListRow) -> str | None:
+    """
+    Return the version of smartgo that a broker runs, with that of RocketMQ whose protocol it speaks.
+
+    @return: of a RocketMQ broker its own; C{None} for unknown.
+    """
+    return row.version if row.product is None else f"smartgo {row.product} ({row.version})"
+
+
+def state_of(row: BrokerListRow) -> str:
+    """Return the state of a broker: C{up}, or what is wrong with it."""
     if row.state == "missing":
-        return row.failure or ""
+        return row.failure or "missing"
     if row.failure is not None:
         return f"no answer: {row.failure}"
-    words = [row.version or ""]
+    words = []
     if row.refusal is not None:
         words.append(f"takes no messages: {row.refusal}")
     if row.contenders:
@@ -165,7 +177,7 @@ def status_of(row: BrokerListRow) -> str:
     if row.clock_offset is not None and JUDGEMENTS["clock-differs"].judge(abs(row.clock_offset)) is not None:
         order = "ahead of" if row.clock_offset > 0 else "behind"
         words.append(f"clock {span(abs(row.clock_offset))} {order} ours")
-    return "; ".join(words)
+    return "; ".join(words) or "up"
 
 
 def _clock_offset(table: Mapping[str, str], now_ms: int) -> float | None:

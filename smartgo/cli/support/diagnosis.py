@@ -33,7 +33,7 @@ from smartgo.cli.support.output import counted, size, span
 from smartgo.cli.support.portprobe import PortReply, probe
 from smartgo.cli.support.rest import RestOptions
 from smartgo.cli.support.session import ClusterSession
-from smartgo.client.administration.brokers import BrokerPlace
+from smartgo.client.administration.brokers import BrokerPlace, subject_of
 from smartgo.client.internal.route import MASTER, WRITE
 from smartgo.errors import CallFailed, NotConnected, PeerRefused
 from smartgo.remoting.plainrefusal import REMARK
@@ -123,7 +123,7 @@ class Diagnosis:
             yield DiagnosisFinding(
                 OK,
                 f"registry {address}",
-                f"answers and knows {counted(len(self._seen[address].broker_addr_table), 'broker')}",
+                f"answers and knows {_census(self._seen[address])}",
             )
         # By names: which address a broker has may depend on the registry's address that was asked.
         tables = {address: set(_processes(info)) for address, info in self._seen.items()}
@@ -193,7 +193,7 @@ class Diagnosis:
 
     async def _brokers(self) -> FindingStream:
         for place in await self._admin.brokers.places():
-            subject = f"broker {place.name}" + (f" (slave {place.id})" if place.id != MASTER else "")
+            subject = f"broker {place.subject}"
             async for one in self._address(subject, place):
                 yield one
             began = self._env.clock.seconds()
@@ -334,9 +334,10 @@ def _addresses(info: ClusterInfo) -> list[str]:
     return [address for data in info.broker_addr_table.values() for address in data.broker_addrs.values()]
 
 
+def _census(info: ClusterInfo) -> str:
+    names, processes = len(info.broker_addr_table), len(_processes(info))
+    return f"{counted(names, 'broker')}" + ("" if names == processes else f", which are {processes} processes")
+
+
 def _processes(info: ClusterInfo) -> list[str]:
-    return [
-        name if number == MASTER else f"{name} (slave {number})"
-        for name, data in info.broker_addr_table.items()
-        for number in data.broker_addrs
-    ]
+    return [subject_of(name, number) for name, data in info.broker_addr_table.items() for number in data.broker_addrs]

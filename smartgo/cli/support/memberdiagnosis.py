@@ -57,5 +57,5 @@ def _missing(one: MissingMember, seconds: float, headless: bool) -> DiagnosisFin
     name = one.broker if one.id == MASTER else f"{one.broker} --id {one.id}"
     advice = found.advice.replace("NAME", name)
     if one.id == MASTER and headless:
-        [found] = judged("master-missing", found.subject, reason=f"; it is missing for {since}{one.details}")
+        [found] = judged("master-missing", found.subject, reason=f"; it is missing, last seen {since} ago{one.details}")
     return msgspec.structs.replace(found, advice=advice)

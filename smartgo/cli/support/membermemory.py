@@ -17,6 +17,7 @@ from twisted.internet.error import TimeoutError as WaitTimedOut
 from smartgo.cli.support.output import counted, moment
 from smartgo.cli.support.rest import RestClient, RestOptions
 from smartgo.cli.support.running import CommandError
+from smartgo.client.administration.brokers import subject_of
 from smartgo.env.interfaces import IEnvironment
 
 SECONDS: Final = 3.0
@@ -52,8 +53,8 @@ class MissingMember(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def subject(self) -> str:
-        """Return its name in sentences."""
-        return self.broker if self.id == 0 else f"{self.broker} (slave {self.id})"
+        """Return its name in sentences and in alerts."""
+        return subject_of(self.broker, self.id)
 
     @property
     def loss(self) -> str:

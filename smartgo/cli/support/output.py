@@ -107,7 +107,7 @@ def _safe(text: str) -> str:
 
 
 def print_table(rows: Iterable[T], columns: Columns[T]) -> None:
-    """Print a table for people; without a heading line if no column has a heading."""
+    """Print a table for people, without blanks at the ends of lines; no heading line if no column has a heading."""
     from rich.table import Table
 
     table = Table(box=None, pad_edge=False, show_header=any(heading.strip() for heading in columns))
@@ -117,7 +117,10 @@ def print_table(rows: Iterable[T], columns: Columns[T]) -> None:
         table.add_column(heading, justify="right" if numbers else "left", overflow="fold")
     for line in cells:
         table.add_row(*(in_words(cell) for cell in line))
-    console().print(table)
+    screen = console()
+    with screen.capture() as printed:
+        screen.print(table)
+    click.echo("\n".join(line.rstrip() for line in printed.get().splitlines()))
 
 
 def print_members(output: str, value: Any, members: Mapping[str, object]) -> None:

@@ -12,6 +12,7 @@ import msgspec
 
 from smartgo.client.administration.asking import Asking, body_of, deferred
 from smartgo.client.client import header_of
+from smartgo.client.internal.route import MASTER
 from smartgo.config.properties import parse, render
 from smartgo.errors import CallFailed, PeerRefused, SettingError
 from smartgo.schema.bodies import (
@@ -51,6 +52,21 @@ class BrokerPlace(msgspec.Struct, frozen=True, order=True):
     name: str
     id: int
     address: str
+
+    @property
+    def subject(self) -> str:
+        """Return its name in alerts, in commands and to people."""
+        return subject_of(self.name, self.id)
+
+
+def subject_of(name: str, id: int) -> str:
+    """
+    Return the name of a broker process: that of its broker, for slaves with C{#} and the id.
+
+    >>> subject_of("broker-a", 0), subject_of("broker-a", 1)
+    ('broker-a', 'broker-a#1')
+    """
+    return name if id == MASTER else f"{name}#{id}"
 
 
 def places_of(info: ClusterInfo) -> list[BrokerPlace]:

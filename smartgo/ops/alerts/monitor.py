@@ -8,6 +8,7 @@ from typing import Any, Final, TypeVar
 from twisted.internet.defer import Deferred, DeferredLock
 from twisted.logger import Logger
 
+from smartgo.client.administration.brokers import subject_of
 from smartgo.client.administration.topics import TopicKind
 from smartgo.client.client import Client
 from smartgo.client.internal.route import MASTER
@@ -19,7 +20,6 @@ from smartgo.ops.alerts.table import AlertEvent, AlertTable, Summary, read_saved
 from smartgo.ops.figures.history import History
 from smartgo.ops.figures.sampler import BrokerFigures
 from smartgo.ops.interfaces import ILocalNode
-from smartgo.ops.membership.table import subject_of
 from smartgo.ops.problems import not_kept
 from smartgo.ops.reading.deadletterreader import count_open
 from smartgo.ops.reading.survey import GroupSurvey

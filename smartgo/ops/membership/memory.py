@@ -47,10 +47,12 @@ class Forgotten(NamedTuple):
     The members that were taken out of service, or would be.
 
     @ivar unreachable: what is no longer called unreachable; C{None} where a part of the broker stays.
+    @ivar staying: the processes of the broker that stay in service.
     """
 
     members: list[BrokerMember]
     unreachable: Unreachable | None
+    staying: list[MemberStatus]
 
 
 class MemberMemory:
@@ -186,8 +188,9 @@ class MemberMemory:
         missing = [one for one in self.table.missing() if one in known]
         if not missing:
             raise Problem(409, f"{what} is registered: stop it before it is taken out of service", "member-present")
-        stays = len(missing) < len(self.table.members_of(name))
-        return Forgotten(missing, None if stays else self.table.lost().get(name))
+        going = {one.subject for one in missing}
+        staying = [one for one in self.statuses() if one.member.name == name and one.member.subject not in going]
+        return Forgotten(missing, None if staying else self.table.lost().get(name), staying)
 
     async def forget(self, name: str, id: int | None) -> Forgotten:
         """

@@ -14,7 +14,7 @@ from typing import Final, Literal, NamedTuple
 
 import msgspec
 
-from smartgo.client.administration.brokers import BrokerPlace
+from smartgo.client.administration.brokers import BrokerPlace, subject_of
 from smartgo.client.internal.route import MASTER
 from smartgo.errors import BadBody
 
@@ -131,16 +131,6 @@ class SavedMembership(msgspec.Struct, rename="camel"):
 
     members: list[BrokerMember]
     contents: dict[str, BrokerContent]
-
-
-def subject_of(name: str, id: int) -> str:
-    """
-    Return the name of a broker process in alerts.
-
-    >>> subject_of("broker-a", 0), subject_of("broker-a", 1)
-    ('broker-a', 'broker-a#1')
-    """
-    return name if id == MASTER else f"{name}#{id}"
 
 
 def state_of_broker(processes: Mapping[int, ProcessState]) -> BrokerState:

@@ -8,7 +8,7 @@ import msgspec
 from msgspec import Meta
 
 from smartgo.ops.membership.memory import Forgotten
-from smartgo.ops.membership.table import Unreachable
+from smartgo.ops.membership.table import ProcessState, Unreachable
 from smartgo.ops.problems import UNKEPT
 from smartgo.ops.reading.view import ClusterView
 from smartgo.ops.resources.names import BrokerId, BrokerPath
@@ -47,17 +47,30 @@ class ForgottenMember(msgspec.Struct, rename="camel"):
     last_seen_ms: int
 
 
+class StayingMember(msgspec.Struct, rename="camel"):
+    """One process of the broker that stays in service."""
+
+    cluster: str
+    name: str
+    id: int
+    address: str
+    state: ProcessState
+
+
 class ForgottenMembers(msgspec.Struct, rename="camel"):
     """
     The members that were taken out of service, or would be.
 
     @ivar unreachable: what was called unreachable, and is no longer mentioned anywhere; null if a part of the broker
         is still there.
+    @ivar staying: the processes of the broker that stay in service. If no master is among them the broker has none and
+        stores nothing: its C{brokerState} is C{no-master}, and the alert C{master-missing} goes on.
     """
 
     dry_run: bool
     members: list[ForgottenMember]
     unreachable: Unreachable | None
+    staying: list[StayingMember] = []
 
 
 class MembersApi:
@@ -98,4 +111,8 @@ class MembersApi:
 
 def _answer(dry_run: bool, found: Forgotten) -> ForgottenMembers:
     rows = [ForgottenMember(one.cluster, one.name, one.id, one.address, one.last_seen_ms) for one in found.members]
-    return ForgottenMembers(dry_run, rows, found.unreachable)
+    staying = [
+        StayingMember(one.member.cluster, one.member.name, one.member.id, one.member.address, one.state)
+        for one in found.staying
+    ]
+    return ForgottenMembers(dry_run, rows, found.unreachable, staying)

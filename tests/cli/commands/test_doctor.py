@@ -128,7 +128,7 @@ class DoctorTests(Examining):
         self.cluster.stop()
         self.cluster = type(self.cluster)(self.env, brokerRole="SLAVE", brokerId="1", storePathRootDir="/slave")
         found = self.examine(status=1)
-        self.assertIn("follows no master", found["note", "broker broker-a (slave 1)"])
+        self.assertIn("follows no master", found["note", "broker broker-a#1"])
         self.assertIn("has no master: it stores nothing", found["problem", "broker broker-a"])
         self.assertEqual([subject for verdict, subject in found if verdict == "warning" and "slave" in subject], [])
 

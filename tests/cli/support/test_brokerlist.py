@@ -1,10 +1,11 @@
-"""The rows of brokers: what is wrong with one stands beside its version."""
+"""The rows of brokers: their versions, and what is wrong with them."""
 
 from __future__ import annotations
 
+import msgspec
 from twisted.trial.unittest import SynchronousTestCase
 
-from smartgo.cli.support.brokerlist import BrokerListRow, status_of
+from smartgo.cli.support.brokerlist import BrokerListRow, state_of, version_of
 from smartgo.schema.refusalkind import RefusalKind
 from smartgo.store.refusal import Refusal
 from tests.cli.case import ClusterCase
@@ -16,15 +17,25 @@ class StatusTests(SynchronousTestCase):
     def status(self, **fields: object) -> str:
         """Return the words about a broker that answers."""
         row = {"cluster": "c", "broker": "a", "id": 0, "address": "1.2.3.4:1", "version": "V4", **fields}
-        return status_of(BrokerListRow(**row))  # type: ignore[arg-type]
+        return state_of(BrokerListRow(**row))  # type: ignore[arg-type]
 
     def test_words(self) -> None:
         """A refusal and a clock that differs are said; a clock within the limit is not."""
-        self.assertEqual(self.status(clock_offset=-2.0), "V4")
-        self.assertEqual(self.status(clock_offset=-3600.0), "V4; clock 60 min behind ours")
-        self.assertEqual(self.status(clock_offset=7.0), "V4; clock 7 s ahead of ours")
-        self.assertEqual(self.status(refusal="the disk is full"), "V4; takes no messages: the disk is full")
+        self.assertEqual(self.status(clock_offset=-2.0), "up")
+        self.assertEqual(self.status(clock_offset=-3600.0), "clock 60 min behind ours")
+        self.assertEqual(self.status(clock_offset=7.0), "clock 7 s ahead of ours")
+        self.assertEqual(
+            self.status(refusal="the disk is full", clock_offset=7.0),
+            "takes no messages: the disk is full; clock 7 s ahead of ours",
+        )
         self.assertEqual(self.status(failure="gone", version=None), "no answer: gone")
+
+    def test_version(self) -> None:
+        """A broker of smartgo has its own version, too; one of RocketMQ has RocketMQ's."""
+        row = BrokerListRow(cluster="c", broker="a", id=0, address="1.2.3.4:1", version="V4_9_8", product="0.1.0")
+        self.assertEqual(version_of(row), "smartgo 0.1.0 (V4_9_8)")
+        self.assertEqual(version_of(msgspec.structs.replace(row, product=None)), "V4_9_8")
+        self.assertIsNone(version_of(msgspec.structs.replace(row, product=None, version=None)))
 
 
 class RowTests(ClusterCase):

@@ -8,6 +8,7 @@ from twisted.internet.defer import Deferred
 
 from smartgo.cli.support.membermemory import MemberMemoryAnswer, ask_memory
 from smartgo.cli.support.rest import RestOptions
+from smartgo.client.administration.brokers import BrokerPlace
 from tests.broker.fakecluster import BROKER, REGISTRY
 from tests.cli.case import ClusterCase
 from tests.ops.front import PORT, Front
@@ -42,7 +43,7 @@ class KnownTests(MemoryCase):
         self.assertEqual([row["state"] for row in self.json("cluster", "ls")], ["up"])
         self.vanish()
         result = self.invoke("cluster", "ls", status=75)
-        self.assertIn("missing since ", result.stdout)
+        self.assertIn("missing, last seen ", result.stdout)
         self.assertIn("10 messages and 4 queues cannot be reached", result.stdout)
         self.assertEqual(result.stderr, "smartgo: missing: broker-a\n")
         (row,) = json.loads(self.invoke("cluster", "ls", "-o", "json", status=75).stdout)
@@ -53,7 +54,7 @@ class KnownTests(MemoryCase):
         self.assertIn("brokers: none is missing", self.out("doctor"))
         self.vanish()
         out = self.invoke("doctor", status=1).stdout
-        self.assertIn("X broker broker-a: is missing: it has not been registered for", out)
+        self.assertIn("X broker broker-a: is missing: it was last seen", out)
         self.assertIn("10 messages and 4 queues cannot be reached", out)
         self.assertIn("smartgo cluster forget broker-a", out)
 
@@ -65,7 +66,7 @@ class KnownTests(MemoryCase):
         self.vanish()
         self.assertIn("no terminal", self.refused("cluster", "forget", "broker-a", status=2))
         shown = self.out("cluster", "forget", "broker-a", "--dry-run")
-        self.assertIn("broker-a at 127.0.0.1:10911, last registered ", shown)
+        self.assertIn("broker-a at 127.0.0.1:10911, last seen ", shown)
         self.assertIn("Its 10 messages in 4 queues of 1 topic stay out of reach", shown)
         self.assertIn("missing", self.invoke("cluster", "ls", status=75).stderr)
         self.assertEqual(
@@ -73,6 +74,41 @@ class KnownTests(MemoryCase):
         )
         self.assertIn("No broker is registered", self.out("cluster", "ls"))
         self.assertIn("there is no broker", self.refused("cluster", "forget", "broker-a", "--yes", status=66))
+
+
+class SlaveStaysTests(ClusterCase):
+    """A master is missing while its slave is registered, and is taken out of service."""
+
+    def setUp(self) -> None:
+        super().setUp()
+        self.cluster.stop()
+        self.cluster = type(self.cluster)(self.env, brokerRole="SLAVE", brokerId="1", storePathRootDir="/slave")
+        self.front = Front(self.cluster)
+        self.addCleanup(self.front.stop_api)
+        self.token = self.env.host.variables["SMARTGO_TOKEN"] = self.front.admin()
+        self.front.ops.membership.observe([BrokerPlace("DefaultCluster", "broker-a", 0, "192.0.2.1:1")])
+        self.cluster.pump(12.0, 1.0)
+
+    def test_forget(self) -> None:
+        """It is said what stays; then every face says that the broker has no master, and none that it is missing."""
+        stays = "broker-a#1 at 127.0.0.1:10911 (up) stays in service. broker-a then has no master"
+        self.assertEqual(self.invoke("cluster", "ls", status=75).stderr, "smartgo: missing: broker-a\n")
+        self.assertIn(stays, self.out("cluster", "forget", "broker-a", "--dry-run"))
+        self.assertIn(stays, self.out("cluster", "forget", "broker-a", "--yes"))
+        self.cluster.pump(12.0, 1.0)
+        result = self.invoke("cluster", "ls", "-o", "json", status=75)
+        self.assertEqual(result.stderr, "smartgo: no master: broker-a\n")
+        self.assertEqual([(row["id"], row["state"]) for row in json.loads(result.stdout)], [(1, "up")])
+        said = self.invoke("doctor", status=1).stdout
+        self.assertIn("+ brokers: none is missing", said)
+        self.assertIn("X broker broker-a: has no master: it stores nothing", said)
+        [row] = self.front.get("/brokers", token=self.token)["items"]
+        self.assertEqual((row["id"], row["state"], row["brokerState"]), (1, "up", "no-master"))
+        firing = {
+            (one["rule"], one["subject"]) for one in self.front.get("/alerts?state=firing", token=self.token)["items"]
+        }
+        self.assertIn(("master-missing", "broker-a"), firing)
+        self.assertNotIn(("broker-gone", "broker-a"), firing)
 
 
 class UnknownTests(MemoryCase):
@@ -83,7 +119,7 @@ class UnknownTests(MemoryCase):
         self.vanish()
         self.front.ops.client.registries = ("10.0.0.9:9876",)
         self.assertIn("No broker is registered", self.out("cluster", "ls"))
-        self.assertIn("missing since", self.invoke("cluster", "ls", "--api", API, status=75).stdout)
+        self.assertIn("missing, last seen", self.invoke("cluster", "ls", "--api", API, status=75).stdout)
 
     def test_beside(self) -> None:
         """An API that nobody named is found beside a broker of this machine, unless another one is set."""

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import click
+from click.testing import CliRunner
 from twisted.trial.unittest import SynchronousTestCase
 
-from smartgo.cli.support.output import in_words, json_line, moment, printable, size, span
+from smartgo.cli.support.output import in_words, json_line, moment, print_table, printable, size, span
 
 
 class SafetyTests(SynchronousTestCase):
@@ -16,6 +18,17 @@ class SafetyTests(SynchronousTestCase):
         self.assertEqual(printable("héllo 世界"), "héllo 世界")
         self.assertEqual(in_words([nasty]), printable(nasty))
         self.assertEqual(json_line({"a": "\x9b\x7f\x1b"}), '{"a":"\\u009b\\u007f\\u001b"}')
+
+    def test_table(self) -> None:
+        """The lines of a table end with their last letter, and not with blanks."""
+        rows = [("a", "short"), ("b", "somewhat longer")]
+
+        @click.command()
+        def show() -> None:
+            print_table(rows, {"name": lambda row: row[0], "state": lambda row: row[1]})
+
+        printed = CliRunner().invoke(show).stdout
+        self.assertEqual(printed, "name  state\na     short\nb     somewhat longer\n")
 
     def test_words(self) -> None:
         """Numbers, spans, sizes and moments are written as people read them."""

@@ -15,7 +15,7 @@ export function masterless(brokers) {
 
 // The name of a broker process in a sentence.
 export function processName(one) {
-  return one.id === 0 ? one.name : t("broker.slave", { name: one.name, id: one.id });
+  return one.id === 0 ? one.name : `${one.name}#${one.id}`;
 }
 
 // The state of a broker process, where it is not well.

@@ -125,6 +125,7 @@ function Members({ broker, done }) {
     if (!(await attempt(async () => (found = await del(path`/brokers/${one.name}`, { id: one.id, dryRun: true }))))) return;
     const lines = [t("broker.forget.text", { name: processName(one), address: one.address })];
     if (found.unreachable) lines.push(lossText(found.unreachable), t("broker.forget.view"));
+    if (found.staying.length && !found.staying.some((stays) => stays.id === 0)) lines.push(t("broker.forget.stays", { names: found.staying.map(processName).join(", ") }));
     const sure = await confirm({ title: t("broker.forget"), text: lines.join(" "), action: t("broker.forget"), typed: one.name });
     if (!sure || !(await attempt(() => del(path`/brokers/${one.name}`, { id: one.id })))) return;
     toast(t("broker.forgotten", { name: processName(one) }));
