@@ -23,9 +23,11 @@ from smartgo.cli.support.wholeanswers import ReadingOptions, reading_options
 from smartgo.client.internal.copies import copy_for, copy_to
 from smartgo.client.internal.deadletterjournal import CopyPlace, LetterPlace
 from smartgo.client.messages import Message, ReceivedMessage
+from smartgo.client.producer import Producer
 from smartgo.errors import CallFailed
 
 _AT_A_TIME: Final = 64  # sends that wait for their answers
+_NAMED: Final = 10  # copies that are left out, and named
 
 
 @click.command(
@@ -64,22 +66,46 @@ def resend(
     output: str,
 ) -> None:
     """
-    Resend dead letters of GROUP to this group only, as new messages. The originals stay, marked as resent.
+    Resend dead letters of GROUP to this group only, as new messages. The originals stay, marked as resent. Several dead
+    letters of one message are sent once: the latest of them; the others are acknowledged.
     """
     if not (ids or key or everything):
         raise click.UsageError("give --id, --key or --all")
 
     async def work(session: ClusterSession) -> None:
-        selection = await DeadLetterSelection.of(session, group, begin, end, ids, key, not (ids or again))
+        everything = await DeadLetterSelection.of(session, group, begin, end, ids, key, not (ids or again))
+        selection, left_out = await everything.without_copies(session)
         count = await selection.count(session)
         place = target or f"group {group}"
         if not dry_run and count:
             confirm(f"{counted(count, 'message')} will be sent to {place}.", yes)
-            await _send(session, selection, lambda one: copy_to(one, target) if target else copy_for(one, group), count)
+            producer = await producer_of(session, GROUP)
+            with ProgressLine(session.env.clock, "sent", count) as progress:
+                await _send(
+                    producer,
+                    selection,
+                    lambda one: copy_to(one, target) if target else copy_for(one, group),
+                    count,
+                    progress,
+                )
+            if left_out:
+                rest = everything.narrowed(frozenset(left_out), only_open=True)
+                await _acknowledge(producer, rest, "a later copy of the message was resent", False)
+        closed = "" if count or ids else await selection.marks.closed_text(group, selection.spans)
         if output != TEXT:
-            print_value(output, {"group": group, "to": target, "sent": count, "dry_run": dry_run})
-        else:
-            click.echo(f"{'would send' if dry_run else 'sent'} {counted(count, 'message')} to {place}")
+            copies = [{"id": one, "instead": other} for one, other in left_out.items()]
+            result = {"group": group, "to": target, "sent": count, "dry_run": dry_run, "left_out": copies}
+            print_value(output, {**result, "closed": closed})
+            return
+        click.echo(f"{'would send' if dry_run else 'sent'} {counted(count, 'message')} to {place}")
+        if closed:
+            click.echo(f"None is open: {closed}. To send them again: --again")
+        if left_out:
+            click.echo(f"Left out, as a later copy of the same message {'would be' if dry_run else 'was'} sent:")
+            for one, other in list(left_out.items())[:_NAMED]:
+                click.echo(f"  {one}: {other} instead")
+            if len(left_out) > _NAMED:
+                click.echo(f"  and {len(left_out) - _NAMED:,} more")
 
     cluster.do(work)
 
@@ -130,36 +156,43 @@ def ack(
         if not dry_run and count:
             verb = "opened again" if undo else "acknowledged"
             confirm(f"{counted(count, 'dead letter')} of group {group} will be {verb}.", yes)
-            await _acknowledge(session, selection, comment, undo)
+            await _acknowledge(await producer_of(session, GROUP), selection, comment, undo)
         if output != TEXT:
             print_value(output, {"group": group, "count": count, "undo": undo, "dry_run": dry_run})
             return
         done = "opened again" if undo else "acknowledged"
         would = ("would open again" if undo else "would acknowledge") if dry_run else done
         click.echo(f"{would} {counted(count, 'dead letter')} of group {group}")
+        if not count and not ids:
+            closed = await selection.marks.closed_text(group, selection.spans)
+            if closed:
+                click.echo(f"None is open: {closed}.")
 
     cluster.do(work)
 
 
-async def _acknowledge(session: ClusterSession, selection: DeadLetterSelection, comment: str, undo: bool) -> None:
+async def _acknowledge(producer: Producer, selection: DeadLetterSelection, comment: str, undo: bool) -> None:
     places: dict[str, list[LetterPlace]] = {}
     async with aclosing(selection.messages()) as messages:
         async for one in messages:
             places.setdefault(one.queue.broker_name, []).append(LetterPlace(one.queue.queue_id, one.queue_offset))
-    journal = selection.marks.writer(await producer_of(session, GROUP))
+    journal = selection.marks.writer(producer)
     for broker, letters in places.items():
         await journal.acknowledged(selection.group, selection.marks.who, broker, letters, comment, undo)
 
 
 async def _send(
-    session: ClusterSession, selection: DeadLetterSelection, copy: Callable[[ReceivedMessage], Message], count: int
+    producer: Producer,
+    selection: DeadLetterSelection,
+    copy: Callable[[ReceivedMessage], Message],
+    count: int,
+    progress: ProgressLine,
 ) -> None:
     """
     Send copies, some concurrently.
 
     @raise CommandError: a send failed, and how many succeeded; or all succeeded, and some could not be marked.
     """
-    producer = await producer_of(session, GROUP)
     sent = 0
     unmarked: list[str] = []
     journal, who = selection.marks.writer(producer), selection.marks.who
@@ -195,14 +228,13 @@ async def _send(
             )
 
     portion: list[ReceivedMessage] = []
-    with ProgressLine(session.env.clock, "sent", count) as progress:
-        async with aclosing(selection.messages()) as messages:
-            async for message in messages:
-                portion.append(message)
-                if len(portion) == _AT_A_TIME:
-                    await send(portion)
-                    portion = []
-        await send(portion)
+    async with aclosing(selection.messages()) as messages:
+        async for message in messages:
+            portion.append(message)
+            if len(portion) == _AT_A_TIME:
+                await send(portion)
+                portion = []
+    await send(portion)
     if unmarked:
         raise CommandError(
             f"sent {counted(sent, 'message')}, but {len(unmarked):,} could not be marked as resent, so that --all would"

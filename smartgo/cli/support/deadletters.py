@@ -72,6 +72,22 @@ class DeadLetterMarks:
         """Return what was done about a dead letter."""
         return self._journal.mark(group, letter.queue, letter.queue_offset)
 
+    async def closed_text(self, group: str, spans: Sequence[Span]) -> str:
+        """Return for people by whom and when the dead letters of ranges were seen to; empty if none was."""
+        marks = [mark for span in spans for mark in self._journal.closed(group, span)]
+        acknowledged = [mark.acknowledged for mark in marks if mark.acknowledged is not None]
+        resent = [mark.resent for mark in marks if mark.acknowledged is None and mark.resent is not None]
+        parts = []
+        if resent:
+            last = max(resent, key=lambda one: one.at_ms)
+            waiting = await self._states().in_retry(group, self._journal, spans)
+            retry = f", {waiting:,} in retry: the group has still to consume them" if waiting else ""
+            parts.append(f"{len(resent):,} resent, last {moment(last.at_ms)} by {last.who}{retry}")
+        if acknowledged:
+            latest = max(acknowledged, key=lambda one: one.at_ms)
+            parts.append(f"{len(acknowledged):,} acknowledged, last {moment(latest.at_ms)} by {latest.who}")
+        return "; ".join(parts)
+
     async def states(self, group: str, letters: Sequence[ReceivedMessage]) -> dict[str, Fate]:
         """Return what became of the copies of dead letters that were sent again, by the ids of the dead letters."""
         resent = {one.offset_id: mark.resent for one in letters if (mark := self.mark(group, one)).resent is not None}

@@ -212,13 +212,17 @@ class DeadLetterJournal:
         marks = self._marks(group, span.queue)
         return (offset for offset in range(span.begin, span.end) if offset not in marks or marks[offset].is_open)
 
+    def closed(self, group: str, span: Span) -> list[LetterMark]:
+        """Return the marks of the dead letters of a range that somebody has seen to."""
+        marks = self._marks(group, span.queue)
+        return [mark for offset, mark in marks.items() if span.begin <= offset < span.end and not mark.is_open]
+
     def followed(self, group: str, span: Span) -> list[LetterMark]:
         """Return the marks of the dead letters of a range whose copies may have still to be consumed."""
         return [
             mark
-            for offset, mark in self._marks(group, span.queue).items()
-            if span.begin <= offset < span.end
-            and not (mark.is_open or mark.settled or mark.resent is None or mark.acknowledged is not None)
+            for mark in self.closed(group, span)
+            if not (mark.settled or mark.resent is None or mark.acknowledged is not None)
         ]
 
     def _marks(self, group: str, queue: MessageQueue) -> dict[int, LetterMark]:

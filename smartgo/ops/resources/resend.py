@@ -11,6 +11,7 @@ from msgspec import Meta
 
 from smartgo.client.internal.copies import copy_for, copy_to
 from smartgo.client.internal.deadletterjournal import CopyPlace, LetterPlace
+from smartgo.client.internal.lettercopies import LetterCopy, older_copies
 from smartgo.client.internal.records import FoundMessage
 from smartgo.client.messages import Message
 from smartgo.errors import CallFailed, NoOrigin, RequestRefused
@@ -28,6 +29,7 @@ from smartgo.ops.web.partial import Missing, MissingBroker
 from smartgo.ops.web.routes import PUBLISH, PUBLISH_LIMIT, RouteCall, route
 from smartgo.schema.bodies import MessageQueue
 
+_LEFT_OUT: Final = 1000  # dead letters that a result names
 _GONE: Final = {404: "The group has no dead letters, or not this one; or the destination topic does not exist."}
 
 To = Annotated[
@@ -77,7 +79,8 @@ LettersOrderLimit = Annotated[int, Meta(ge=1, le=10_000, description="The most t
 
 class LettersOrder(msgspec.Struct, rename="camel", forbid_unknown_fields=True, kw_only=True):
     """
-    Dead letters to resend: those in C{ids}, or, if that is null, all that match the filters.
+    Dead letters to resend: those in C{ids}, or, if that is null, all that match the filters. Of several dead letters of
+    one message the latest is sent.
 
     @ivar again: those of the filters that were sent again or acknowledged before, too; those in C{ids} are always sent.
     """
@@ -114,12 +117,25 @@ class ResentRow(msgspec.Struct, rename="camel"):
     error: str | None
 
 
+class LeftOut(msgspec.Struct, rename="camel"):
+    """
+    A dead letter that was left out, as it is a copy of the message of a later one.
+
+    @ivar offset_id: its own; C{instead} that of the dead letter that was sent.
+    """
+
+    offset_id: str
+    instead: str
+
+
 class ResentResult(msgspec.Struct, rename="camel"):
     """
     The result of resending dead letters; the rows are L{ResentRow}s.
 
     @ivar missing: ids without a dead letter.
     @ivar missing_brokers: brokers that did not answer: their dead letters were not read, or not all.
+    @ivar left_out: dead letters that were not sent, as a later one of the same message was; they are acknowledged. The
+        first 1000.
     """
 
     found: int
@@ -128,6 +144,7 @@ class ResentResult(msgspec.Struct, rename="camel"):
     missing: list[str]
     dry_run: bool
     missing_brokers: list[MissingBroker] = []
+    left_out: list[LeftOut] = []
 
 
 class ResendApi:
@@ -228,9 +245,12 @@ class Resending:
         found = sent = failed = 0
         brokers = {queue.broker_name for queue in self._queues}
         await self._view.journal.refresh(ClusterQueueReader(self._view), brokers, self._brokers.note)
-        chosen = self._meant(job) if order.ids is None else self._named(job, order.ids)
-        async with aclosing(chosen) as messages:
+        left_out = await self._left_out(job)
+        async with aclosing(self._chosen(job)) as messages:
             async for one in messages:
+                if one.stored.message_id in left_out:
+                    await self._leave_out(one)
+                    continue
                 row = await self._again(one)
                 job.add(row)
                 found += 1
@@ -238,7 +258,29 @@ class Resending:
                 sent += row.sent_id is not None
                 if found >= order.limit:
                     break
-        return ResentResult(found, sent, failed, self._missing, order.dry_run, self._brokers.rows)
+        named = [LeftOut(one, other) for one, other in left_out.items()][:_LEFT_OUT]
+        return ResentResult(found, sent, failed, self._missing, order.dry_run, self._brokers.rows, named)
+
+    def _chosen(self, job: RestJob) -> AsyncGenerator[FoundMessage, None]:
+        self._missing = []
+        return self._meant(job) if self._order.ids is None else self._named(job, self._order.ids)
+
+    async def _left_out(self, job: RestJob) -> dict[str, str]:
+        """Return the dead letters that are not sent, by their offset ids, with that of the one that is sent instead."""
+        async with aclosing(self._chosen(job)) as messages:
+            found = [
+                LetterCopy.of(one.stored.message_id, one.stored.stored_ms, one.properties) async for one in messages
+            ]
+        return older_copies(found)
+
+    async def _leave_out(self, one: FoundMessage) -> None:
+        """Acknowledge an open dead letter of whose message a later one is sent."""
+        stored = one.stored
+        if self._order.dry_run or not self._view.journal.mark(self._group, one.queue, stored.queue_offset).is_open:
+            return
+        place = LetterPlace(stored.queue_id, stored.queue_offset)
+        why = "a later copy of the message was resent"
+        await self._outbox.journal().acknowledged(self._group, self._who, one.broker, [place], why)
 
     async def _meant(self, job: RestJob) -> AsyncGenerator[FoundMessage, None]:
         order = self._order

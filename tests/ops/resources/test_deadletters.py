@@ -63,6 +63,7 @@ class ListTests(LetterCase):
             "brokers": ["broker-a"],
             "messages": 4,
             "open": 4,
+            "inRetry": 0,
             "oldestMs": rows[0]["storedMs"],
             "newestMs": rows[-1]["storedMs"],
         }
@@ -217,7 +218,15 @@ class ResendTests(LetterCase):
     def test_many(self) -> None:
         """All that are meant are sent, and the job tells what became of each."""
         job, rows = self.job("/dlq/audit/resend", {"dryRun": True})
-        expected = {"found": 4, "sent": 0, "failed": 0, "missing": [], "dryRun": True, "missingBrokers": []}
+        expected = {
+            "found": 4,
+            "sent": 0,
+            "failed": 0,
+            "missing": [],
+            "dryRun": True,
+            "missingBrokers": [],
+            "leftOut": [],
+        }
         self.assertEqual((job["state"], job["result"]), ("done", expected))
         self.assertEqual({row["topic"] for row in rows}, {"%RETRY%audit"})
         job, rows = self.job("/dlq/audit/resend", {"key": "order-2"})

@@ -214,7 +214,7 @@ function Resending({ id, close }) {
   return html`<div class="form">
     ${state === "running" && html`<${Progress} done=${done} total=${total} /><p class="sub">${number(done)} / ${total ? number(total) : "?"}</p>`}
     ${error && html`<${Failure} error=${{ message: error }} />`}
-    ${result && html`<p class=${`hint ${result.failed || result.missing.length ? "hint-warn" : ""}`} role="status">${t("dlq.resent", { sent: number(result.sent), failed: number(result.failed), missing: number(result.missing.length) })}</p>`}
+    ${result && html`<p class=${`hint ${result.failed || result.missing.length ? "hint-warn" : ""}`} role="status">${t("dlq.resent", { sent: number(result.sent), failed: number(result.failed), missing: number(result.missing.length) })}${result.leftOut.length > 0 && ` ${tn("dlq.left", result.leftOut.length)}`}</p>`}
     ${state === "cancelled" && html`<p class="hint hint-warn">${t("job.cancelled")}</p>`}
     <div class="dialog-foot">
       ${state === "running"

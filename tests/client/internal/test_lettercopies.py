@@ -1,0 +1,32 @@
+"""Dead letters of one message."""
+
+from __future__ import annotations
+
+from twisted.trial.unittest import SynchronousTestCase
+
+from smartgo.client.internal.lettercopies import LetterCopy, older_copies
+
+
+class CopiesTests(SynchronousTestCase):
+    """Which of several dead letters of one message is the latest."""
+
+    def test_alone(self) -> None:
+        """Letters of different messages are no copies of each other; one without an origin is its own."""
+        found = [LetterCopy.of("a", 1, {"ORIGIN_MESSAGE_ID": "x"}), LetterCopy.of("b", 2, {})]
+        self.assertEqual(older_copies(found), {})
+
+    def test_twice(self) -> None:
+        """A message that was given back twice has two letters of one origin."""
+        found = [LetterCopy("b", 2, "x", ""), LetterCopy("a", 1, "x", ""), LetterCopy("c", 3, "y", "")]
+        self.assertEqual(older_copies(found), {"a": "b"})
+
+    def test_resent(self) -> None:
+        """A chain of copies to the topic, each with an origin of its own, is one message, in any order."""
+        chain = [LetterCopy("a", 1, "x", ""), LetterCopy("b", 2, "y", "a"), LetterCopy("c", 3, "z", "b")]
+        for found in (chain, chain[::-1], [chain[1], chain[0], chain[2]]):
+            self.assertEqual(older_copies(found), {"a": "c", "b": "c"})
+
+    def test_gone(self) -> None:
+        """Copies of a letter that retention removed are known by its id."""
+        found = [LetterCopy("b", 2, "y", "a"), LetterCopy("c", 3, "z", "a")]
+        self.assertEqual(older_copies(found), {"b": "c"})
