@@ -52,6 +52,7 @@ _ALERTS: Final[Columns[dict[str, Any]]] = {
     "state": lambda row: row["state"],
     "rule": lambda row: row["rule"],
     "subject": lambda row: row["subject"] or "the process",
+    "follows from": lambda row: row.get("cause") or "",
     "value": lambda row: amount(row["unit"], row["value"]),
     "limit": lambda row: amount(row["unit"], row["threshold"]),
     "since": lambda row: moment(row["sinceMs"]),
@@ -80,7 +81,11 @@ def alert() -> None:
 @alert.command("list", epilog=examples("smartgo alert list", "smartgo alert list --state firing -o json"))
 @click.option("--state", type=click.Choice(["firing", "pending", "resolved"]), help="Only alerts in this state.")
 @click.option("--loud", is_flag=True, help="Leave out silenced alerts.")
-@click.option("--check", is_flag=True, help="Exit with status 1 if an alert fires that is not silenced.")
+@click.option(
+    "--check",
+    is_flag=True,
+    help="Exit with status 1 if an alert fires that counts: not silenced, and no consequence of another.",
+)
 @OUTPUT
 @api_options
 def list_(rest: RestOptions, state: str | None, loud: bool, check: bool, output: str) -> None:
@@ -90,7 +95,7 @@ def list_(rest: RestOptions, state: str | None, loud: bool, check: bool, output:
         silenced = "false" if loud else None
         rows = (await api.get("/alerts", limit=200, state=state, silenced=silenced))["items"]
         print_rows(output, rows, _ALERTS, "No alerts.")
-        firing = sum(one["state"] == "firing" and one["silence"] is None for one in rows)
+        firing = sum(one["state"] == "firing" and one["silence"] is None and not one.get("cause") for one in rows)
         if check and firing:
             raise CommandError(f"{counted(firing, 'alert')} firing")
 

@@ -169,7 +169,7 @@ def lag(cluster: ReadingOptions, name: str, topic: str | None, output: str) -> N
                 rate = "no member is connected"
             click.echo(f"\nLag: {counted(lag_of(stats), 'message')}; {rate}.")
 
-    cluster.do(work)
+    cluster.do(work, group=name)
 
 
 @group.command("members", epilog=examples("smartgo group members audit", "smartgo group members audit -o yaml"))

@@ -136,7 +136,7 @@ def replication(subject: str, table: dict[str, str], masterless: bool = False) -
         return judged("replica-diverged", subject, reason=reason)
     if state not in FOLLOWING and masterless:
         return [
-            DiagnosisFinding(NOTE, subject, f"follows no master ({state}): there is none; messages can be read here")
+            DiagnosisFinding(NOTE, subject, f"follows no master ({state}), as there is none; its messages can be read")
         ]
     if state not in FOLLOWING:
         return judged("replica-alone", subject, value=state, reason=reason)

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from typing import Any, Final
+from urllib.parse import quote
 
 import msgspec
 from twisted.internet.defer import CancelledError, Deferred
@@ -87,10 +88,31 @@ class MemberMemoryAnswer(msgspec.Struct, frozen=True):
 
     @ivar missing: the members that are missing; C{None} if it could not be asked.
     @ivar reason: why it could not.
+    @ivar api: the one that answered.
     """
 
     missing: list[MissingMember] | None
     reason: str = ""
+    api: RestClient | None = None
+
+    async def lost_lag(self, group: str) -> str:
+        """Return how many messages wait for a group at brokers that are missing, as a sentence; empty for none."""
+        if not self.missing or self.api is None:
+            return ""
+        try:
+            progress = await self.api.get(f"/groups/{quote(group, safe='')}/progress")
+        except CommandError:
+            return ""
+        parts = []
+        for one in progress.get("unreachable", []):
+            if one["messages"] is None:
+                parts.append(f"how many messages wait for group {group} at {one['broker']} is not known")
+            else:
+                count = counted(one["messages"], "message")
+                parts.append(
+                    f"{count} waited for group {group} at {one['broker']} (counted {moment(one['countedMs'])})"
+                )
+        return "; ".join(parts)
 
 
 async def ask_memory(
@@ -104,7 +126,8 @@ async def ask_memory(
     @raise CommandError: an API that was named by C{--api} does not answer.
     """
     if rest.url is not None:
-        return MemberMemoryAnswer(await _missing(rest.api(env)))
+        named = rest.api(env)
+        return MemberMemoryAnswer(await _missing(named), api=named)
     apis = [rest.api(env), *rest.beside(env, brokers)]
     asked: Deferred[MemberMemoryAnswer] = Deferred.fromCoroutine(_first(apis, registries))
     try:
@@ -131,7 +154,7 @@ async def _of_cluster(api: RestClient, registries: Sequence[str]) -> MemberMemor
     theirs = (await api.get("/cluster"))["registries"]
     if set(theirs).isdisjoint(registries):
         return MemberMemoryAnswer(None, f"{api.url} serves the cluster of {', '.join(theirs)}")
-    return MemberMemoryAnswer(await _missing(api))
+    return MemberMemoryAnswer(await _missing(api), api=api)
 
 
 async def _missing(api: RestClient) -> list[MissingMember]:

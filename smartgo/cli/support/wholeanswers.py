@@ -85,11 +85,12 @@ class ReadingOptions:
         """
         return partial(self._nothing.append, sentence)
 
-    def do(self, work: SessionWork, one: bool = False) -> None:
+    def do(self, work: SessionWork, one: bool = False, group: str | None = None) -> None:
         """
         Run C{work(session)} as L{ClusterOptions.do} does, without brokers that do not answer; then name those.
 
         @param one: the command asks for one thing, and has all of it once that is found.
+        @param group: what is known of the messages that wait for this group at missing brokers is told, too.
         @raise CommandError: what C{work} raised; with the status 75, the answer lacks brokers.
         """
         lacking = LackingBrokers()
@@ -106,6 +107,8 @@ class ReadingOptions:
                 return
             memory, registered = await self._ask(session)
             lacks = lacking.sentence(memory, registered)
+            waiting = await memory.lost_lag(group) if group is not None and lacks else ""
+            lacks = f"{lacks}; {waiting}" if waiting else lacks
             for sentence in self._nothing:
                 click.echo("The brokers that answered have nothing to show." if lacks else sentence)
             if failure is not None and lacks:

@@ -11,6 +11,7 @@ from twisted.logger import Logger
 from smartgo.client.administration.brokers import BrokerPlace
 from smartgo.env.interfaces import IEnvironment
 from smartgo.ops.membership.effects import detail
+from smartgo.ops.membership.grouplags import UnreachableLag
 from smartgo.ops.membership.table import (
     NOBODY,
     BrokerMember,
@@ -132,6 +133,14 @@ class MemberMemory:
         """Take what a broker has, as L{MembershipTable.counted}."""
         self.table.counted(name, topics, normal, self._env.clock.wall_ms())
         self._save_in_time()
+
+    def groups_counted(self, lags: Mapping[str, Mapping[str, int]]) -> None:
+        """Take how many messages wait for each group at each broker, as L{GroupLags.counted} does."""
+        self.table.lags.counted(lags, self._env.clock.wall_ms())
+
+    def unreachable_lag(self, group: str) -> list[UnreachableLag]:
+        """Return what waits for a group at brokers of which no process answers, as it was counted last."""
+        return self.table.lags.waiting(group, self.table.lost())
 
     def _save_in_time(self) -> None:
         if self._env.clock.seconds() >= self._save_due:

@@ -17,6 +17,7 @@ import msgspec
 from smartgo.client.administration.brokers import BrokerPlace, subject_of
 from smartgo.client.internal.route import MASTER
 from smartgo.errors import BadBody
+from smartgo.ops.membership.grouplags import BrokerLags, GroupLags
 
 MEMBERS: Final = 1000
 """Broker processes that are remembered; of more, those that are missing for the longest time are forgotten."""
@@ -131,6 +132,7 @@ class SavedMembership(msgspec.Struct, rename="camel"):
 
     members: list[BrokerMember]
     contents: dict[str, BrokerContent]
+    lags: dict[str, BrokerLags] = {}
 
 
 def state_of_broker(processes: Mapping[int, ProcessState]) -> BrokerState:
@@ -160,13 +162,18 @@ def _departed(member: BrokerMember, just_now: bool, stopped: Mapping[str, Mappin
 
 
 class MembershipTable:
-    """The members that are remembered, and their states as of the last observation."""
+    """
+    The members that are remembered, and their states as of the last observation.
+
+    @ivar lags: what waits for groups at each broker, as it was counted last.
+    """
 
     def __init__(self) -> None:
         self._members: dict[tuple[str, int], BrokerMember] = {}
         self._registered: set[tuple[str, int]] | None = None  # None before the first observation
         self._silent: set[str] = set()  # addresses that did not answer when they were last asked
         self._contents: dict[str, BrokerContent] = {}
+        self.lags = GroupLags()
 
     # -- observing ---------------------------------------------------------------------------------------------
 
@@ -232,6 +239,7 @@ class MembershipTable:
         del self._members[member.name, member.id]
         if not any(name == member.name for name, _ in self._members):
             self._contents.pop(member.name, None)
+            self.lags.forget(member.name)
 
     # -- states ------------------------------------------------------------------------------------------------
 
@@ -326,12 +334,14 @@ class MembershipTable:
 
     def saved(self) -> SavedMembership:
         """Return what to save."""
-        return SavedMembership([self._members[key] for key in sorted(self._members)], dict(self._contents))
+        members = [self._members[key] for key in sorted(self._members)]
+        return SavedMembership(members, dict(self._contents), self.lags.saved())
 
     def restore(self, saved: SavedMembership) -> None:
         """Load what was saved."""
         self._members = {(one.name, one.id): one for one in saved.members}
         self._contents = {name: one for name, one in saved.contents.items() if self.members_of(name)}
+        self.lags.restore({name: one for name, one in saved.lags.items() if self.members_of(name)})
 
 
 def read_saved(data: bytes) -> SavedMembership:

@@ -8,6 +8,7 @@ from typing import Final
 import msgspec
 
 from smartgo.env.interfaces import IClock
+from smartgo.ops.membership.grouplags import UnreachableLag
 from smartgo.ops.reading.view import Cached, ClusterView, PartialView, each
 from smartgo.ops.web.partial import Missing, MissingBroker
 from smartgo.schema.bodies import ConsumeStats
@@ -44,9 +45,11 @@ class ProgressView(Progress):
     """
     The lag of one group.
 
+    @ivar unreachable: messages that wait for it at brokers of which no process answers, as they were counted last.
     @ivar missing: brokers that did not answer: the lag there is not counted.
     """
 
+    unreachable: list[UnreachableLag] = []
     missing: list[MissingBroker] = []
 
 

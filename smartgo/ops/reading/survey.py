@@ -94,7 +94,12 @@ class GroupSurvey:
     async def _ask(self, missing: Missing) -> dict[str, SurveyedGroup]:
         view = self._view.partial(missing, None)
         names = list(await view.groups.get())
-        return dict(zip(names, await each(names, lambda name: self._parted(name, view), _AT_ONCE), strict=True))
+        found = dict(zip(names, await each(names, lambda name: self._parted(name, view), _AT_ONCE), strict=True))
+        lags = {
+            name: {broker: lag.messages for broker, lag in one.parts.brokers.items()} for name, one in found.items()
+        }
+        self._view.membership.groups_counted(lags)
+        return found
 
     async def _parted(self, group: str, view: PartialView) -> SurveyedGroup:
         found = await self.one(group, view)

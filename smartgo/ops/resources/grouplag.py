@@ -81,7 +81,8 @@ class GroupLagApi:
         view = self._view.partial(call.missing)
         entry = await view.group(call.path.name)
         found = await self._progress.progress(entry.name, view)
-        return ProgressView(**msgspec.structs.asdict(found))
+        lost = self._view.membership.unreachable_lag(entry.name)
+        return ProgressView(**msgspec.structs.asdict(found), unreachable=lost)
 
     @route(
         "GET",

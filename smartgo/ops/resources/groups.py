@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Annotated, Any, Final
 
 import msgspec
 from msgspec import Meta
 
 from smartgo.client.administration.groups import is_built_in
+from smartgo.ops.membership.grouplags import UnreachableLag
 from smartgo.ops.problems import Problem
 from smartgo.ops.reading.progress import Progress, ProgressReader
 from smartgo.ops.reading.survey import UNKNOWN, GroupSurvey, SurveyedGroup
@@ -33,6 +34,7 @@ class GroupRow(msgspec.Struct, rename="camel"):
     @ivar members: connected consumers; null if not requested.
     @ivar progress: null if not requested, or if brokers do not report it.
     @ivar system: whether every broker has it for itself.
+    @ivar unreachable: messages that wait for it at brokers of which no process answers, as they were counted last.
     """
 
     name: str
@@ -43,6 +45,7 @@ class GroupRow(msgspec.Struct, rename="camel"):
     model: str | None = None
     progress: Progress | None = None
     system: bool = False
+    unreachable: list[UnreachableLag] = []
 
 
 class GroupSettings(msgspec.Struct, rename="camel"):
@@ -156,14 +159,21 @@ class GroupsApi:
         if query.sort.removeprefix("-") in _SURVEYED:
             survey = await self._survey.all.get(call.missing)
             known = [_filled(_row(one), survey.get(one.name, UNKNOWN)) for one in entries]
-            return page_of(known, query, _SURVEYED, lambda one: one.name, "name")
+            sorted_rows = page_of(known, query, _SURVEYED, lambda one: one.name, "name")
+            self._add_unreachable(sorted_rows.items)
+            return sorted_rows
         page = page_of(entries, query, _SORTS, lambda one: one.name, "name")
         rows = [_row(one) for one in page.items]
         if query.progress:
             states = await each(rows, lambda row: self._survey.one(row.name, view))
             for row, state in zip(rows, states, strict=True):
                 _filled(row, state)
+        self._add_unreachable(rows)
         return Page(rows, page.total, page.next)
+
+    def _add_unreachable(self, rows: Iterable[GroupRow]) -> None:
+        for row in rows:
+            row.unreachable = self._view.membership.unreachable_lag(row.name)
 
     @route(
         "POST",
@@ -194,6 +204,7 @@ class GroupsApi:
         shown.members = 0 if connection is None else len(connection.connection_set)
         shown.model = None if connection is None else str(connection.message_model)
         shown.progress = await self._progress.progress(entry.name, view)
+        self._add_unreachable([shown])
         shown.settings = [
             GroupSettings(
                 broker,

@@ -62,6 +62,19 @@ class AnotherMissingTests(MemoryCase):
         result = self.invoke("msg", "show", row["offset_id"])
         self.assertEqual(result.stderr, "")
 
+    def test_lag(self) -> None:
+        """The lag of a group says how many of its messages wait at the missing broker, as far as that is known."""
+        self.invoke("consume", "Orders", "--group", "late", "--count", "2")
+        words = self.invoke("group", "lag", "late", status=75).stderr
+        self.assertIn("; how many messages wait for group late at broker-x is not known", words)
+        memory = self.front.ops.membership
+        memory.groups_counted({"late": {"broker-x": 700}, "other": {"broker-x": 5}})
+        words = self.invoke("group", "lag", "late", status=75).stderr
+        self.assertIn("; 700 messages waited for group late at broker-x (counted 2023-", words)
+        rows = self.front.get("/groups?limit=200", token=self.front.admin())["items"]
+        [late] = [one for one in rows if one["name"] == "late"]
+        self.assertEqual([(one["broker"], one["messages"]) for one in late["unreachable"]], [("broker-x", 700)])
+
     def test_other_errors(self) -> None:
         """An error of another kind stays what it is."""
         self.refused("msg", "show", "no id", status=2)

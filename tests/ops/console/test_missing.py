@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from smartgo.client.administration.brokers import BrokerPlace
 from smartgo.ops.membership.table import TopicContent
+from smartgo.schema.bodies import SubscriptionGroupConfig
 from tests.ops.console.browser import ConsoleCase, in_browser
 from tests.ops.console.test_pages import shown_keys
 
@@ -84,6 +85,24 @@ class MissingTests(ConsoleCase):
         alert.wait_for()
         self.go(page, "groups")
         page.locator("[data-test=missing]").get_by_text("broker-x").wait_for()
+
+    @in_browser(errors=(502,))
+    def test_groups(self, page: Page) -> None:
+        """A group's page and the list say how many messages wait for it at the missing broker, or that nobody knows."""
+        self.do(self.vanish)
+        self.do(self.lag)
+        self.go(page, "groups")
+        row = page.get_by_role("row").filter(has_text="audit")
+        row.get_by_text("+ 700 at broker-x, missing").wait_for()
+        self.go(page, "groups/audit")
+        page.get_by_role("alert").filter(has_text="700 messages waited for this group at broker broker-x").wait_for()
+        self.assertNotIn("{", page.inner_text("main"))
+
+    async def lag(self) -> None:
+        """Let a group have messages at the missing broker."""
+        await self.ops.admin.groups.update(SubscriptionGroupConfig(group_name="audit"), None)
+        self.ops.membership.groups_counted({"audit": {"broker-x": 700}})
+        self.ops.view.forget()
 
     @in_browser()
     def test_forget(self, page: Page) -> None:

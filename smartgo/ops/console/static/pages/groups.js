@@ -2,8 +2,8 @@
 import { html, useMemo, useState } from "../app/html.js";
 import { del, get, may, path } from "../app/api.js";
 import { attempt, confirm, openDialog } from "../app/dialog.js";
-import { duration, durationMs, number, rate, short } from "../app/format.js";
-import { t } from "../app/i18n.js";
+import { ago, duration, durationMs, number, rate, short } from "../app/format.js";
+import { t, tn } from "../app/i18n.js";
 import { Badge, Button, Card, Check, Empty, LinkButton, Loaded, Page, Stat, Tabs, Time } from "../app/parts.js";
 import { useResource } from "../app/resource.js";
 import { go, href, setQuery } from "../app/router.js";
@@ -32,6 +32,12 @@ function drain(progress) {
   return progress.drainSeconds === null ? t("lag.never") : duration(progress.drainSeconds);
 }
 
+// A sentence about the messages that wait for a group at a missing broker.
+function lostText(lost) {
+  if (lost.messages === null) return t("group.lost.unknown", { broker: lost.broker });
+  return tn("group.lost", lost.messages, { broker: lost.broker, ago: ago(lost.countedMs) });
+}
+
 function List({ query }) {
   const [page, setPage] = useState(null);
   const { q, sort = "name" } = query;
@@ -43,7 +49,7 @@ function List({ query }) {
     { id: "name", title: t("column.group"), sort: "name", cell: (one) => html`<a class="name" href=${href(["groups", one.name])}>${one.name}</a> ${!one.consumeEnabled && html`<${Badge} tone="bad">${t("group.disabled")}<//>`}` },
     { id: "members", title: t("column.members"), sort: "members", num: true, cell: (one) => told(one, ({ members }) => (members === 0 ? html`<span class="faint">0</span>` : number(members))) },
     { id: "model", title: t("column.model"), hide: true, cell: (one) => told(one, ({ model }) => (model ? t(`model.${model.toLowerCase()}`) : html`<span class="faint">–</span>`)) },
-    { id: "lag", title: t("column.lag"), sort: "lag", num: true, cell: (one) => told(one, ({ progress }) => number(progress?.lag)) },
+    { id: "lag", title: t("column.lag"), sort: "lag", num: true, cell: (one) => told(one, ({ progress, unreachable }) => html`${number(progress?.lag)}${unreachable.map((lost) => html`<span key=${lost.broker} class="sub tone-bad nowrap" title=${lostText(lost)}>${lost.messages === null ? "+ ?" : `+ ${number(lost.messages)}`} ${t("group.lost.short", { broker: lost.broker })}</span>`)}`) },
     { id: "time", title: t("column.lagTime"), sort: "lagMs", num: true, hide: true, cell: (one) => told(one, ({ progress }) => durationMs(progress?.lagMs)) },
     { id: "tps", title: t("column.consumeRate"), sort: "consumeTps", num: true, hide: true, cell: (one) => told(one, ({ progress }) => rate(progress?.consumeTps)) },
     { id: "drain", title: t("column.drain"), num: true, hide: true, cell: (one) => told(one, ({ progress }) => drain(progress)) },
@@ -99,6 +105,7 @@ function Group({ name, tab, query }) {
           ${one.progress?.removedUnread > 0 && html`<${Stat} label=${t("lag.removed")} value=${number(one.progress.removedUnread)} note=${t("lag.removed.note")} tone="bad" />`}
           <${Stat} label=${t("column.members")} value=${number(one.members)} note=${one.model ? t(`model.${one.model.toLowerCase()}`) : t("group.nomembers")} tone=${one.members ? undefined : "warn"} />
         </div>
+        ${one.unreachable.map((lost) => html`<p key=${lost.broker} class="hint hint-bad" role="alert">${lostText(lost)}</p>`)}
         <${Tabs} tabs=${tabs} chosen=${tab} label=${name} />
         ${tab === "members" ? html`<${Members} group=${one} />` : tab === "positions" ? html`<${Positions} group=${one} onMoved=${group.reload} />` : tab === "settings" ? html`<${Settings} group=${one} />` : html`<${GroupDamage} name=${name} /><${Lag} name=${name} progress=${one.progress} query=${query} />`}`}
     <//>

@@ -1,0 +1,83 @@
+"""The lag of groups at each broker, as it was counted last: what waits for a group once its broker is missing."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Final
+
+import msgspec
+
+GROUPS: Final = 1000
+"""Groups of one broker whose lag is remembered, those with the most messages that wait."""
+
+
+class BrokerLags(msgspec.Struct, rename="camel"):
+    """
+    The messages that waited for groups at a broker, as they were counted for the last time.
+
+    @ivar groups: by group; at most L{GROUPS}.
+    @ivar counted_ms: when that was, wall clock.
+    """
+
+    groups: dict[str, int]
+    counted_ms: int
+
+
+class UnreachableLag(msgspec.Struct, rename="camel", frozen=True):
+    """
+    The messages that wait for a group at a broker of which no process answers.
+
+    @ivar messages: as they were counted last; null: they were never counted.
+    @ivar counted_ms: when that was, wall clock; null: never.
+    """
+
+    broker: str
+    messages: int | None
+    counted_ms: int | None
+
+
+class GroupLags:
+    """The lag of groups by broker. Sans I/O, without a clock."""
+
+    def __init__(self) -> None:
+        self._lags: dict[str, BrokerLags] = {}
+
+    def counted(self, lags: Mapping[str, Mapping[str, int]], now_ms: int) -> None:
+        """
+        Take how many messages wait for each group at the brokers that answered.
+
+        @param lags: by group, then by broker; all groups that there are.
+        @param now_ms: wall clock.
+        """
+        found: dict[str, dict[str, int]] = {}
+        for group, brokers in lags.items():
+            for broker, messages in brokers.items():
+                found.setdefault(broker, {})[group] = messages
+        for broker, answered in found.items():
+            known = self._lags.get(broker, BrokerLags({}, 0)).groups  # a broker that dies does not tell all
+            groups = {group: messages for group, messages in {**known, **answered}.items() if group in lags}
+            kept = sorted(groups, key=lambda group: (-groups[group], group))[:GROUPS]
+            self._lags[broker] = BrokerLags({group: groups[group] for group in kept}, now_ms)
+
+    def waiting(self, group: str, brokers: Iterable[str]) -> list[UnreachableLag]:
+        """Return what waits for a group at some brokers, by broker, without those where nothing does."""
+        found = []
+        for name in sorted(brokers):
+            known = self._lags.get(name)
+            if known is None:
+                found.append(UnreachableLag(name, None, None))
+            elif known.groups.get(group):
+                found.append(UnreachableLag(name, known.groups[group], known.counted_ms))
+        return found
+
+    def forget(self, broker: str) -> None:
+        """Forget a broker."""
+        self._lags.pop(broker, None)
+
+    def saved(self) -> dict[str, BrokerLags]:
+        """Return what to save, by broker."""
+        return dict(self._lags)
+
+    def restore(self, saved: Mapping[str, BrokerLags]) -> None:
+        """Load what was saved."""
+        self._lags = dict(saved)
