@@ -21,7 +21,7 @@ from smartgo.cli.support.output import (
     span,
 )
 from smartgo.cli.support.rest import RestClient, RestOptions, api_options
-from smartgo.cli.support.running import CommandError
+from smartgo.cli.support.running import MISSING, CommandError
 from smartgo.cli.support.texts import examples
 
 _SPAN: Final = re.compile(r"([0-9]{1,4})(m|h|d)\Z")
@@ -179,12 +179,25 @@ def rules(rest: RestOptions, output: str) -> None:
     help="Duration, such as 30m, 4h, 7d.",
 )
 @click.option("--comment", default="", metavar="TEXT", help="Reason, shown to others.")
+@click.option("--force", is_flag=True, help="Accept a SUBJECT that does not exist yet.")
 @OUTPUT
 @api_options
 def silence(
-    rest: RestOptions, rule: str, subject: str, other: str, everything: bool, seconds: int, comment: str, output: str
+    rest: RestOptions,
+    rule: str,
+    subject: str,
+    other: str,
+    everything: bool,
+    seconds: int,
+    comment: str,
+    force: bool,
+    output: str,
 ) -> None:
-    """Silence the alerts of RULE, or only those about SUBJECT. Silenced alerts are still listed, but do not count."""
+    """Silence the alerts of RULE, or only those about SUBJECT. Silenced alerts are still listed, but do not count.
+
+    A SUBJECT is named as in alerts and by the doctor, such as broker-a, or broker-a#1 for its slave. One that no alert,
+    broker, registry, group or topic has is refused.
+    """
     if bool(rule or subject or other) == everything:
         raise click.UsageError("give a RULE or --subject NAME, or only --all")
 
@@ -192,7 +205,14 @@ def silence(
         body = {
             "rule": rule, "subject": subject or other, "all": everything, "seconds": seconds, "comment": comment,
         }  # fmt: skip
-        made = await api.order("POST", "/alerts/silences", body)
+        if body["subject"] and not force:
+            body["known"] = True
+        try:
+            made = await api.order("POST", "/alerts/silences", body)
+        except CommandError as error:
+            if error.message.startswith("nothing is called"):
+                raise CommandError(f"{error.message}; with --force it is accepted", MISSING) from None
+            raise
         members = {
             "silence": made["id"],
             "until": moment(made["untilMs"]),

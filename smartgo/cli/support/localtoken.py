@@ -67,7 +67,7 @@ class LocalToken:
         self.path = token_path(directory, self._port)
         try:
             self.remove()
-            env.files.create(self.path, f"{ops.tokens.make_local()}\n".encode(), sync=False)
+            env.files.create(self.path, f"{ops.tokens.make_local(self.path)}\n".encode(), sync=False)
         except OSError as error:
             raise SettingError(f"{self.path}: {error.strerror or error}") from None
 

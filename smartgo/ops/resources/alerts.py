@@ -13,6 +13,7 @@ from smartgo.env.interfaces import IClock
 from smartgo.health.judgements import JUDGEMENTS, Unit
 from smartgo.ops.alerts.monitor import AlertMonitor
 from smartgo.ops.alerts.rules import RULES, Rule, Severity, Subject
+from smartgo.ops.alerts.subjects import KnownSubjects
 from smartgo.ops.alerts.table import Alert, PastAlert, RuleAdjustment, Silence, State, Summary
 from smartgo.ops.problems import UNKEPT, Problem
 from smartgo.ops.web.pagination import ListQuery, Page, page_of
@@ -138,6 +139,7 @@ class SilenceBody(msgspec.Struct, rename="camel", forbid_unknown_fields=True):
     @ivar all: every alert; rule and subject must then be left out.
     @ivar seconds: how long, from now on.
     @ivar comment: why, for others.
+    @ivar known: refuse a subject that nothing has at present: no alert, broker process, registry, group or topic.
     """
 
     rule: SilenceRule = ""
@@ -145,6 +147,7 @@ class SilenceBody(msgspec.Struct, rename="camel", forbid_unknown_fields=True):
     all: bool = False
     seconds: SilenceSeconds = 3600
     comment: SilenceComment = ""
+    known: bool = False
 
     def __post_init__(self) -> None:
         """@raise ValueError: nothing to silence is given, or both C{all} and a rule or subject."""
@@ -200,10 +203,13 @@ class AlertsSource:
 class AlertsApi:
     """Alerts."""
 
-    def __init__(self, clock: IClock, monitor: AlertMonitor, runbook: Callable[[str], str]) -> None:
+    def __init__(
+        self, clock: IClock, monitor: AlertMonitor, subjects: KnownSubjects, runbook: Callable[[str], str]
+    ) -> None:
         """@param runbook: returns where people read what to do about a rule's alerts."""
         self._clock = clock
         self._monitor = monitor
+        self._subjects = subjects
         self._runbook = runbook
 
     @route("GET", "/alerts", scope=READ, query=AlertsQuery, answer=Page[AlertRow], remote=False)
@@ -330,7 +336,7 @@ class AlertsApi:
         answer=Silence,
         status=201,
         remote=False,
-        refuses={404: "There is no such rule.", **UNKEPT},
+        refuses={404: "There is no such rule, or with `known` nothing that has this subject.", **UNKEPT},
     )
     async def silence(self, call: RouteCall[None, None, SilenceBody]) -> Silence:
         """
@@ -341,6 +347,12 @@ class AlertsApi:
         body, now = call.body, self._clock.wall_ms()
         if body.rule and body.rule not in RULES:
             raise Problem(404, f"there is no rule {body.rule}", "rule-not-found")
+        if body.known and body.subject and not await self._subjects.has(body.subject):
+            raise Problem(
+                404,
+                f"nothing is called {body.subject}: no alert, broker (a slave is NAME#ID), registry, group or topic",
+                "subject-not-found",
+            )
         until_ms = now + body.seconds * 1000
         who = call.principal.name
         return await self._monitor.change(

@@ -11,6 +11,7 @@ from smartgo.client.client import Client
 from smartgo.env.interfaces import IEnvironment
 from smartgo.ops.alerts.monitor import AlertMonitor
 from smartgo.ops.alerts.notifier import AlertNotifier
+from smartgo.ops.alerts.subjects import KnownSubjects
 from smartgo.ops.figures.sampler import FigureSampler
 from smartgo.ops.figures.subjectsampler import SubjectSampler
 from smartgo.ops.interfaces import ILocalNode
@@ -127,7 +128,12 @@ def all_resources(parts: ResourceParts) -> list[object]:
         GroupDamageApi(view, cluster.progress),
         GroupMembersApi(view),
         EventsApi(env.clock, cluster.sampler, cluster.subjects),
-        AlertsApi(env.clock, cluster.alerts, cluster.notifier.origin.runbook),
+        AlertsApi(
+            env.clock,
+            cluster.alerts,
+            KnownSubjects(view, cluster.alerts.table, cluster.client.registries),
+            cluster.notifier.origin.runbook,
+        ),
         AlertReceiversApi(env.clock, cluster.notifier),
         DefinitionsApi(view, jobs),
         JobsApi(jobs),

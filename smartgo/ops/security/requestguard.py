@@ -201,9 +201,11 @@ class RequestGuard:
         if principal is NOBODY:
             raise Problem(401, "send a token (Authorization: Bearer …), or log in", "login-needed", _CHALLENGE)
         if principal is LOCAL_READER:
+            path = self._tokens.local_path
             raise Problem(
                 401,
-                f"this needs the scope {scope}; without a token or a login only reading is allowed",
+                f"this needs the scope {scope}; without a token or a login only reading is allowed"
+                + (f"; smartgo dev left a token in {path}" if path else ""),
                 "login-needed",
                 _CHALLENGE,
             )

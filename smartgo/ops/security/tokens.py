@@ -99,6 +99,7 @@ class TokenTable:
         self._configured = {one.name: one for one in configured}
         self._saved: dict[str, Token] = {}
         self._local: Token | None = None
+        self._local_path = ""
 
     def load(self) -> None:
         """Read the file; blocking. @raise smartgo.errors.BrokenTable: it is there and cannot be read."""
@@ -120,14 +121,22 @@ class TokenTable:
             return self._local
         return self._configured.get(name) or self._saved.get(name)
 
-    def make_local(self) -> str:
+    @property
+    def local_path(self) -> str:
+        """Return the file that has the token of L{make_local}; empty for none."""
+        return self._local_path
+
+    def make_local(self, path: str = "") -> str:
         """
         Make a token with the scope admin that ends with the process; return its secret.
 
         It is for commands of the person who runs the process. It is not listed, and reading without a token stays
         allowed if there is no other. A second call ends the token of the first one.
+
+        @param path: the file that it will be written to, which local users without a token are told.
         """
         secret = new_secret(self._env)
+        self._local_path = path
         self._local = Token(LOCAL, (ADMIN,), hash_of(secret), self._env.clock.wall_ms(), configured=True)
         return secret
 

@@ -6,6 +6,7 @@ from typing import Any
 
 from twisted.internet.protocol import Factory, Protocol
 
+from smartgo.client.administration.brokers import BrokerPlace
 from smartgo.node.ops import LocalNode
 from smartgo.ops.alerts.table import RuleAdjustment
 from smartgo.ops.figures.sampler import BrokerFigures
@@ -156,6 +157,21 @@ class AlertTests(RestCase):
         self.invoke("alert", "silence", "broker-down", "--all", status=2)
         self.invoke("alert", "silence", "x", "--for", "ages", status=2)
         self.assertIn("no rule x", self.refused("alert", "silence", "x", status=66))
+
+    def test_silenced_subject(self) -> None:
+        """A subject that nothing has is refused, unless it is to come; a name as doctor has it is taken."""
+        self.fire()
+        self.cluster.heartbeat("audit", "Orders")
+        for subject in ("broker-x", "broker-a", "127.0.0.1:9876", "audit"):
+            self.out("alert", "silence", "--subject", subject)
+        slave = BrokerPlace("DefaultCluster", "broker-a", 1, "192.0.2.1:2")
+        self.front.ops.membership.observe([slave])
+        self.out("alert", "silence", "broker-gone", "broker-a#1")
+        for words in (("broker-gone", "broker-a (slave 1)"), ("broker-gone", "broker-a#2"), ("--subject", "nosuch")):
+            said = self.refused("alert", "silence", *words, status=66)
+            self.assertIn(f"nothing is called {words[1]}: no alert, broker (a slave is NAME#ID), ", said)
+            self.assertIn("--force", said)
+        self.out("alert", "silence", "broker-gone", "broker-a#2", "--force")
 
 
 class ReceiverTests(ClusterCase):

@@ -67,6 +67,9 @@ class LocalTokenTests(SecurityCase):
         self.assertEqual(self.front.ask("DELETE", "/tokens/local%20token", token=secret).status, 400)
         code = self.front.ask("POST", "/session/links", token=secret).json["code"]
         self.assertEqual(self.front.ask("POST", "/session", {"code": code}).status, 200)
-        again = self.front.ops.tokens.make_local()
+        again = self.front.ops.tokens.make_local("/data/cli-10913.token")
+        refused = self.front.ask("DELETE", "/brokers/broker-a")
+        self.assertEqual(refused.status, 401)
+        self.assertIn("smartgo dev left a token in /data/cli-10913.token", refused.json["detail"])
         self.assertEqual(self.front.ask("GET", "/tokens", token=secret).status, 401)
         self.assertEqual(self.front.ask("GET", "/tokens", token=again).status, 200)
