@@ -20,6 +20,7 @@ from __future__ import annotations
 import errno
 import posixpath
 import re
+from collections import deque
 from collections.abc import Awaitable, Callable, Sequence
 from enum import Enum
 from typing import Final, NamedTuple
@@ -46,6 +47,7 @@ DIRECTORY: Final = "backups"
 
 _NAME: Final = re.compile("[A-Za-z0-9][A-Za-z0-9._-]{0,99}")
 _TRIES: Final = 1000
+_FILE: Final = 4096  # bytes that could be copied in the time that it takes to make a file
 _CHECKPOINTS: Final = ("smartgo.checkpoint", "smartgo.queues", "checkpoint")
 
 
@@ -55,6 +57,7 @@ class BackupState(Enum):
     RUNNING = "running"
     DONE = "done"
     FAILED = "failed"
+    CANCELLED = "cancelled"
 
 
 class BackupStatus(msgspec.Struct, kw_only=True):
@@ -63,7 +66,7 @@ class BackupStatus(msgspec.Struct, kw_only=True):
 
     @ivar begun_ms: wall clock; C{ended_ms} 0 while it runs.
     @ivar files: so far; C{linked}: of them are hard links; C{copied}: bytes that were copied.
-    @ivar size: bytes of all that is to be copied, 0 until that is known; C{done}: of them are.
+    @ivar size: bytes of all that is to be copied, holes of files left out, 0 until that is known; C{done}: of them are.
     @ivar end: physical offset up to which the log is in the backup.
     @ivar removed: names of older backups that were removed after it was complete.
     @ivar error: why it failed.
@@ -107,20 +110,21 @@ class BackupSource(NamedTuple):
 
 class _Copy(NamedTuple):
     """
-    One range of a file to be copied.
+    One range of a file to be copied, which is no hole of it.
 
-    @ivar begin: of the range of a log file; -1: all of a queue's file.
+    @ivar length: of the file, which is made with its first range; 0 for later ranges.
     """
 
     source: str
     target: str
+    begin: int
     end: int
-    begin: int = 0
+    length: int = 0
 
     @property
     def size(self) -> int:
         """Bytes."""
-        return self.end - max(0, self.begin)
+        return self.end - self.begin
 
 
 class StoreBackup:
@@ -189,7 +193,7 @@ class StoreBackup:
         await self._task.idle()
 
     def cancel(self, why: str = _CANCELLED) -> None:
-        """End a running backup, which fails; its directory is removed, unless there is another reason."""
+        """End a running backup; its directory is removed, unless there is another reason, for which it fails."""
         self._ending = why
         if self._pause is not None:
             self._pause.cancel()
@@ -200,10 +204,12 @@ class StoreBackup:
             status.state = BackupState.DONE
             self._log.info("backup {name} is complete: {files} files", name=status.name, files=status.files)
         except (OSError, StoreError, CancelledError) as error:
-            status.error = str(error) or self._ending
             if self._ending == _CANCELLED:
                 await self._env.threads.run(LANE, self._pruning.remove, status.directory)
-            status.state = BackupState.FAILED
+                status.state = BackupState.CANCELLED
+                self._log.info("backup {name} was cancelled and removed", name=status.name)
+                return
+            status.state, status.error = BackupState.FAILED, str(error) or self._ending
             self._log.error("backup {name} failed: {error}", name=status.name, error=status.error)
         finally:
             status.ended_ms = self._env.clock.wall_ms()
@@ -211,25 +217,27 @@ class StoreBackup:
     async def _steps(self, status: BackupStatus) -> None:
         run = self._env.threads.run
         await run(LANE, self._begin_directory, status)
-        ok, checkpointer = PutStatus.OK, self._source.checkpointer
-        if await self._flush() is not ok or await checkpointer.save(table=True) is not ok:
+        ok = PutStatus.OK
+        if await self._flush() is not ok or await self._source.checkpointer.save(table=True) is not ok:
             raise StoreError("the store could not be flushed")
         await run(LANE, self._copy_checkpoints, status)
         taken = self._source.snapshot()
         status.end = taken.flushed
-        copies: list[_Copy] = await run(LANE, self._take_log, status, taken)
-        copies += await run(LANE, self._list_queues, status)
+        log: list[_Copy] = await run(LANE, self._take_log, status, taken)
+        copies = deque(log)
+        copies.extend(await run(LANE, self._list_queues, status))
         status.size = sum(copy.size for copy in copies)
         while copies and not self._ending:
             before = status.copied
-            copies = await run(LANE, self._copy_some, status, copies)
+            await run(LANE, self._copy_some, status, copies)
             if status.options.rate and copies:
                 self._pause = deferLater(self._env.clock, (status.copied - before) / status.options.rate)
                 await self._pause
         if self._ending:
             raise StoreError(self._ending)
         about: BackupAbout = await run(LANE, self._finish, status)
-        status.removed = await run(LANE, self._prune, about, status)
+        backups = posixpath.dirname(status.directory)
+        status.removed = await run(LANE, self._pruning.prune, backups, about, status.options)
 
     # -- in the lane -------------------------------------------------------------------------------------------
 
@@ -283,16 +291,14 @@ class StoreBackup:
             target = posixpath.join(status.directory, "commitlog", posixpath.basename(path))
             try:
                 if base + size > taken.flushed or not self._link(path, target):
-                    self._files.create_sparse(target, size)
-                    end = min(size, taken.flushed - base)
-                    piece = status.options.portion
-                    copies += [_Copy(path, target, min(at + piece, end), at) for at in range(0, end, piece)]
+                    copies.append(_Copy(path, target, 0, min(size, taken.flushed - base), size))
             except FileNotFoundError:
                 if status.linked or copies:
                     raise
                 continue  # retention has removed it meanwhile: the log begins later
-            status.linked += not (copies and copies[-1].target == target)
-            status.files += 1
+            if not copies or copies[-1].target != target:
+                status.linked += 1
+                status.files += 1
         self._check_room(copies, status)
         return copies
 
@@ -300,8 +306,6 @@ class StoreBackup:
         """Link a file; return whether that was possible."""
         try:
             self._files.link(source, target)
-        except FileNotFoundError:
-            raise
         except OSError as error:
             if error.errno not in (errno.EXDEV, errno.EPERM, errno.EMLINK, errno.EOPNOTSUPP):
                 raise
@@ -319,9 +323,13 @@ class StoreBackup:
                     source = posixpath.join(self._root, below, name)
                     try:
                         size = self._files.size(source)
+                        ranges = self._files.data_ranges(source, 0)
                     except FileNotFoundError:
                         continue
-                    copies.append(_Copy(source, posixpath.join(status.directory, below, name), size, -1))
+                    target = posixpath.join(status.directory, below, name)
+                    first, *others = [(begin, min(end, size)) for begin, end in ranges] or [(0, 0)]
+                    copies.append(_Copy(source, target, *first, size))
+                    copies += [_Copy(source, target, *one) for one in others]
         return copies
 
     def _check_room(self, copies: Sequence[_Copy], status: BackupStatus) -> None:
@@ -333,52 +341,48 @@ class StoreBackup:
                 " (diskFreeMinimum)"
             )
 
-    def _copy_some(self, status: BackupStatus, copies: list[_Copy]) -> list[_Copy]:
-        """Copy for a while; return what is left."""
-        done = 0
-        for number, copy in enumerate(copies):
-            if done >= status.options.portion or self._stopped:
-                return copies[number:]
-            done += 4096 + (self._copy_queue(copy, status) if copy.begin < 0 else self._copy_log(copy))
-            status.done += copy.size
-        return []
+    def _copy_some(self, status: BackupStatus, copies: deque[_Copy]) -> None:
+        """Copy a portion, and take it out of what is left."""
+        left = status.options.portion
+        while copies and left > 0 and not self._stopped:
+            copy = copies.popleft()
+            piece = copy._replace(end=min(copy.end, copy.begin + left))
+            if piece.end < copy.end:
+                copies.appendleft(copy._replace(begin=piece.end, length=0))
+            self._copy_piece(piece, status)
+            status.done += piece.size
+            left -= _FILE + piece.size
 
-    def _copy_log(self, copy: _Copy) -> int:
-        """Copy the flushed part of a log file into one that has its length."""
-        return self._copy_range(copy, copy.begin, copy.end)
-
-    def _copy_queue(self, copy: _Copy, status: BackupStatus) -> int:
-        """Copy a queue's file, only what is no hole of it."""
+    def _copy_piece(self, copy: _Copy, status: BackupStatus) -> None:
+        """Copy a piece of a file; one of a queue's vanishes if its topic is deleted meanwhile."""
         files = self._files
         try:
-            size = files.size(copy.source)
-            ranges = files.data_ranges(copy.source, 0)
-            files.make_directories(posixpath.dirname(copy.target), sync=False)
-            files.create_sparse(copy.target, size)
-            status.files += 1
-            return sum(self._copy_range(copy, begin, min(end, size)) for begin, end in ranges)
+            if copy.length:
+                files.size(copy.source)
+                files.make_directories(posixpath.dirname(copy.target), sync=False)
+                files.create_sparse(copy.target, copy.length)
+                status.files += 1
+            self._copy_range(copy, status)
         except FileNotFoundError:
+            if posixpath.basename(posixpath.dirname(copy.source)) == "commitlog":
+                raise
             if files.exists(copy.target):
                 files.remove(copy.target)
-            return 0
 
-    def _copy_range(self, copy: _Copy, begin: int, end: int) -> int:
-        at = begin
-        while at < end and (data := self._files.read_at(copy.source, at, min(COPY, end - at))):
+    def _copy_range(self, copy: _Copy, status: BackupStatus) -> None:
+        at = copy.begin
+        read = self._files.read_at
+        while at < copy.end and not self._stopped and (data := read(copy.source, at, min(COPY, copy.end - at))):
             if any(data):
                 self._files.overwrite(copy.target, at, data)
             at += len(data)
-            if self._stopped:
-                break
-        if at > begin:
+        if at > copy.begin:
             mapping = self._files.map(copy.target, writable=False)
             try:
                 mapping.sync()
             finally:
                 mapping.close()
-        if self.status is not None:
-            self.status.copied += at - begin
-        return at - begin
+        status.copied += at - copy.begin
 
     def _finish(self, status: BackupStatus) -> BackupAbout:
         """Make the names durable, and write the description; return that."""
@@ -394,6 +398,3 @@ class StoreBackup:
         self._files.create(posixpath.join(directory, ABOUT), msgspec.json.encode(about))
         self._files.sync_directory(posixpath.dirname(directory))
         return about
-
-    def _prune(self, about: BackupAbout, status: BackupStatus) -> list[str]:
-        return self._pruning.prune(posixpath.dirname(status.directory), about, status.options)

@@ -17,6 +17,7 @@ ABOUT: Final = "smartgo.backup.json"
 
 COPY: Final = 4 << 20
 """Bytes that are copied at once."""
+_LEAST: Final = 4096  # bytes of a portion at a very low rate
 _SLICE: Final = 64 << 20  # bytes after which the lane is left for a moment
 _RATE_SECONDS: Final = 0.25  # of copying at the rate that is asked for, after which there is a pause
 
@@ -39,7 +40,7 @@ class BackupOptions(msgspec.Struct, frozen=True):
     @property
     def portion(self) -> int:
         """Bytes that are copied before the lane is left, and a pause is made where there is a rate."""
-        return max(COPY, min(_SLICE, int(self.rate * _RATE_SECONDS))) if self.rate else _SLICE
+        return max(_LEAST, min(_SLICE, int(self.rate * _RATE_SECONDS))) if self.rate else _SLICE
 
 
 NO_OPTIONS: Final = BackupOptions()

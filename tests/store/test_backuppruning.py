@@ -30,7 +30,8 @@ class OutdatedTests(SynchronousTestCase):
 
     def test_portion(self) -> None:
         """What is copied before a pause follows the rate, within bounds."""
-        self.assertEqual([BackupOptions(rate).portion >> 20 for rate in (0, 1, 40 << 20, 1 << 40)], [64, 4, 10, 64])
+        self.assertEqual([BackupOptions(rate).portion >> 20 for rate in (0, 40 << 20, 1 << 40)], [64, 10, 64])
+        self.assertEqual([BackupOptions(rate).portion for rate in (1, 64 << 10)], [4096, 16 << 10])
 
     def test_clock_ahead(self) -> None:
         """One that an older clock, which was ahead, has dated after the new one stays, and so does the new one."""

@@ -17,6 +17,8 @@ from smartgo.schema.bodies import BackupReport
 
 _POLL: Final = 0.5  # seconds
 _RUNNING: Final = "running"
+_CANCELLED: Final = "cancelled"
+_END: Final = {"done": "it was complete before", "failed": "it failed before"}
 
 
 _SIZE: Final = re.compile("([0-9]{1,12})([kKmMgG]?)(i?[bB])?")
@@ -111,6 +113,8 @@ def backup(
                 await pause(session.env.clock, _POLL)
                 report = await admin.backup(broker)
             _print(report, output)
+            if report.state != _CANCELLED:
+                raise CommandError(f"backup {report.name} was not cancelled: {_END.get(report.state, '')}", FAILED)
             return
         now_ms = session.env.clock.wall_ms()
         title = name or f"{datetime.fromtimestamp(now_ms / 1000, UTC):%Y%m%dT%H%M%SZ}"
@@ -123,6 +127,8 @@ def backup(
                 report = await admin.backup(broker)
         if report.name != begun:
             raise CommandError(f"another backup, {report.name}, was begun after {begun}", FAILED)
+        if report.state == _CANCELLED:
+            raise CommandError(f"backup {begun} was cancelled; its directory was removed", FAILED)
         if report.state != "done":
             raise CommandError(f"backup {begun} failed: {report.error}", FAILED)
         _print(report, output)
@@ -139,7 +145,7 @@ def _print(report: BackupReport, output: str) -> None:
         report,
         {
             "backup": report.name,
-            "directory": report.directory,
+            "directory": f"{report.directory} (removed)" if report.state == _CANCELLED else report.directory,
             "state": report.state,
             "begun": moment(report.begun),
             "ended": moment(report.ended),

@@ -41,11 +41,11 @@ class BackupView(msgspec.Struct, rename="camel"):
     The last backup of a broker's store since its start; the state is empty if there is none.
 
     @ivar directory: on the broker's machine.
-    @ivar state: C{running}, C{done}, C{failed}, or empty.
+    @ivar state: C{running}, C{done}, C{failed}, C{cancelled} (its directory was removed), or empty.
     @ivar begun: in milliseconds since the epoch; C{ended} 0 while it runs.
     @ivar files: so far; C{linked}: of them are hard links.
     @ivar copied: bytes that were copied.
-    @ivar size: bytes of all that is to be copied, 0 until that is known; C{done}: of them are.
+    @ivar size: bytes of all that is to be copied, holes of files left out, 0 until that is known; C{done}: of them are.
     @ivar end: physical offset up to which the log is in the backup.
     @ivar removed: names of older backups that were removed after it was complete.
     @ivar error: the reason of a failure.

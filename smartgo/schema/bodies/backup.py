@@ -11,11 +11,11 @@ class BackupReport(Body):
     The last backup that a broker made since its start; all fields are empty if there is none.
 
     @ivar name: its name; C{directory} on the broker's machine.
-    @ivar state: C{running}, C{done} or C{failed}; empty for none.
+    @ivar state: C{running}, C{done}, C{failed} or C{cancelled}; empty for none.
     @ivar begun: wall clock in milliseconds since the epoch; C{ended} 0 while it runs.
     @ivar files: so far; C{linked}: of them are hard links; C{copied}: bytes that were copied.
     @ivar end: physical offset up to which the log is in the backup.
-    @ivar size: bytes of all that is to be copied, 0 until that is known; C{done}: of them are.
+    @ivar size: bytes of all that is to be copied, holes of files left out, 0 until that is known; C{done}: of them are.
     @ivar removed: names of older backups that were removed after it was complete.
     @ivar error: why it failed.
     """

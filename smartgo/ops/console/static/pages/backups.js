@@ -7,7 +7,7 @@ import { t } from "../app/i18n.js";
 import { Badge, Button, Card, Empty, Facts, Field, Loaded, Progress, Time } from "../app/parts.js";
 import { useResource } from "../app/resource.js";
 
-const TONES = { running: "info", done: "good", failed: "bad" };
+const TONES = { running: "info", done: "good", failed: "bad", cancelled: "plain" };
 
 export function Backups({ name, id }) {
   const backup = useResource((abort) => get(path`/brokers/${name}/backup`, { id }, abort), [name, id], 2000);
@@ -26,7 +26,7 @@ export function Backups({ name, id }) {
           ? html`<${Facts}
               rows=${[
                 [t("backup.last"), html`<b>${one.name}</b> <${Badge} tone=${TONES[one.state]}>${t(`backup.${one.state}`)}<//>`],
-                [t("backup.directory"), html`<code>${one.directory}</code>`],
+                [t("backup.directory"), html`<code>${one.directory}</code> ${one.state === "cancelled" && html`<${Badge}>${t("backup.gone")}<//>`}`],
                 [t("backup.begun"), html`<${Time} ms=${one.begun} />`],
                 one.ended > 0 && [t("backup.ended"), html`<${Time} ms=${one.ended} />`],
                 one.state === "running" && [t("job.progress"), html`<${Progress} done=${one.done} total=${one.size} /> ${t("backup.progress", { done: bytes(one.done), total: bytes(one.size) })}`],
