@@ -13,7 +13,17 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Final, Literal, NamedTuple
 
-from smartgo.health.measures import Measure, alone, down, of_brokers, of_groups, of_process, of_slaves
+from smartgo.health.measures import (
+    STOPPED,
+    Measure,
+    alone,
+    down,
+    lateness,
+    of_brokers,
+    of_groups,
+    of_process,
+    of_slaves,
+)
 from smartgo.health.measures import registries_down as registries
 from smartgo.schema.refusalkind import RefusalKind
 
@@ -236,9 +246,10 @@ _ALERTS: Final = (
     Judgement(
         "group-late", "warning", 600, "seconds", "group",
         "is {value} behind",
-        "The group is late: the oldest message that waits for it was stored that long ago.",
+        "The group is late: the oldest message that waits for it was stored that long ago. Its consumers acknowledge"
+        " messages, or none is connected.",
         "Add consumers, or make them faster.",
-        of_groups(lambda one: one.lag_seconds), lasting=300, prometheus="SmartgoConsumerLate",
+        of_groups(lateness), lasting=300, prometheus="SmartgoConsumerLate",
     ),
     Judgement(
         "group-behind", "warning", 1_000_000, "count", "group",
@@ -249,10 +260,11 @@ _ALERTS: Final = (
     Judgement(
         "group-stopped", "warning", 0, "count", "group",
         "{value} waiting, and its consumers acknowledge none",
-        "Messages wait for the group and consumers are connected, but they acknowledge none.",
+        "Messages wait for the group and consumers are connected, but they acknowledge none. What they refuse, or hold"
+        " until it is given back after their time-out, does not count.",
         "Check what the consumers do: their logs, and whether their subscriptions agree.",
-        of_groups(lambda one: one.lag if one.consume_tps == 0 and one.members else 0.0),
-        lasting=900, prometheus="SmartgoConsumerStopped",
+        of_groups(lambda one: one.lag if one.idle else 0.0),
+        lasting=STOPPED, prometheus="SmartgoConsumerStopped",
     ),
     Judgement(
         "group-empty", "warning", 0, "count", "group",

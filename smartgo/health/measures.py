@@ -12,6 +12,8 @@ Measure = Callable[[ClusterSnapshot], Values | None]
 
 FOLLOWING: Final = ("FOLLOWING", "CATCHING_UP")
 """Replication states of a slave that copies its master's log."""
+STOPPED: Final = 900.0
+"""Seconds without an acknowledgement after which consumers that are connected have stopped."""
 
 
 def down(snapshot: ClusterSnapshot) -> Values | None:
@@ -76,6 +78,18 @@ def of_groups(value: Callable[[GroupSnapshot], float | None]) -> Measure:
         return {name: None if one is None else value(one) for name, one in snapshot.groups.items()}
 
     return measure
+
+
+def lateness(one: GroupSnapshot) -> float | None:
+    """
+    Return the seconds that a group is behind.
+
+    More consumers do not help a group whose consumers acknowledge nothing: as long as that may pass it is not judged,
+    and from L{STOPPED} on it counts as not late, but stopped.
+    """
+    if one.idle:
+        return None if one.idle_seconds < STOPPED else 0.0
+    return one.lag_seconds
 
 
 def of_process(figure: str, limit: str = "") -> Measure:

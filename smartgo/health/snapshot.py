@@ -34,11 +34,12 @@ class GroupSnapshot(NamedTuple):
 
     @ivar lag: messages that wait for it.
     @ivar lag_seconds: age of the oldest message that waits for it; 0 if none waits; C{None} if unknown.
-    @ivar consume_tps: messages per second that it acknowledged in the last minute.
+    @ivar consume_tps: messages per second that it acknowledged in the last minute, those left out that it refused.
     @ivar members: consumers that are connected; C{None} where no broker answered.
     @ivar enabled: whether its settings let it consume.
     @ivar removed_unread: messages that retention removed before it read them; a broker forgets the count a week after
         it last grew.
+    @ivar idle_seconds: for how long messages have waited and consumers were connected, but none was acknowledged.
     """
 
     lag: int
@@ -47,6 +48,12 @@ class GroupSnapshot(NamedTuple):
     members: int | None
     enabled: bool
     removed_unread: int = 0
+    idle_seconds: float = 0.0
+
+    @property
+    def idle(self) -> bool:
+        """Tell whether messages wait and consumers are connected, but none was acknowledged in the last minute."""
+        return self.lag > 0 and bool(self.members) and self.consume_tps == 0
 
 
 class ClusterSnapshot(NamedTuple):

@@ -55,9 +55,15 @@ class MeasureTests(SynchronousTestCase):
         def broken(rule: str) -> set[str]:
             measured = values(rule, ClusterSnapshot(groups=groups))
             self.assertIs(measured.pop("silent"), None)
-            return {name for name, value in measured.items() if value > JUDGEMENTS[rule].threshold}
+            return {
+                name for name, value in measured.items() if value is not None and value > JUDGEMENTS[rule].threshold
+            }
 
         self.assertEqual(broken("group-late"), {"works"})
+        late = values("group-late", ClusterSnapshot(groups=groups)) or {}
+        self.assertEqual([late["stopped"], late["empty"]], [None, 1.0])
+        long = GroupSnapshot(5, 1000.0, 0.0, 1, True, 0, 900.0)
+        self.assertEqual(values("group-late", ClusterSnapshot(groups={"stopped": long})), {"stopped": 0.0})
         self.assertEqual(broken("group-stopped"), {"stopped", "disabled"})
         self.assertEqual(broken("group-empty"), {"empty"})
         self.assertEqual(broken("group-disabled"), {"disabled"})

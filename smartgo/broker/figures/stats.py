@@ -83,6 +83,7 @@ class BrokerStats:
         self._gets: dict[tuple[str, str], Flow] = {}
         self._back: dict[tuple[str, str], Flow] = {}
         self._acks: dict[tuple[str, str], Flow] = {}
+        self._refused: dict[tuple[str, str], int] = {}  # messages sent back whose acknowledgement is still to come
         self._queues = 0  # entries of all flows' own tables, or more: dropped flows are noticed when there is no room
         self._queues_seen = -1  # the slot in which they were counted
         now = self._seconds()
@@ -150,13 +151,28 @@ class BrokerStats:
             self._tick()
         self._miss_rate.current += 1
 
-    def sent_back(self, group: str, topic: str) -> None:
-        """Count a message that a consumer sent back."""
+    def sent_back(self, group: str, topic: str, again: bool = True) -> None:
+        """
+        Count a message that a consumer sent back.
+
+        @param again: the group will get it again: that the group's offset passes it is no progress.
+        """
         self._count(self._back, group, topic, 1)
+        key = (topic, group)
+        if again and key in self._back:
+            self._refused[key] = self._refused.get(key, 0) + 1
 
     def acknowledged(self, group: str, topic: str, count: int) -> None:
-        """Count messages that a group acknowledged: it committed an offset larger by C{count}."""
-        self._count(self._acks, group, topic, count)
+        """
+        Count messages that a group acknowledged: it committed an offset larger by C{count}.
+
+        Those that it sent back before, to get them again, are left out.
+        """
+        refused = self._refused.pop((topic, group), 0)
+        if refused > count:
+            self._refused[topic, group] = refused - count
+        if refused < count:
+            self._count(self._acks, group, topic, count - refused)
 
     def _count(self, flows: dict[tuple[str, str], Flow], group: str, topic: str, count: int) -> None:
         slot = int(self._seconds()) // SLOT
@@ -170,13 +186,15 @@ class BrokerStats:
     def forget_topic(self, topic: str) -> None:
         """Drop the flows of a deleted topic."""
         self._puts.pop(topic, None)
-        for flows in (self._gets, self._back, self._acks):
+        tables: tuple[dict[tuple[str, str], Any], ...] = (self._gets, self._back, self._acks, self._refused)
+        for flows in tables:
             for key in [key for key in flows if key[0] == topic]:
                 del flows[key]
 
     def forget_group(self, group: str) -> None:
         """Drop the flows of a deleted group."""
-        for flows in (self._gets, self._back, self._acks):
+        tables: tuple[dict[tuple[str, str], Any], ...] = (self._gets, self._back, self._acks, self._refused)
+        for flows in tables:
             for key in [key for key in flows if key[1] == group]:
                 del flows[key]
 
@@ -225,6 +243,8 @@ class BrokerStats:
         for flows in tables:
             for key in [key for key, flow in flows.items() if flow.last < slot - SLOTS_A_DAY]:
                 del flows[key]
+        for pair in self._refused.keys() - self._back.keys():
+            del self._refused[pair]
 
     # -- asking --------------------------------------------------------------------------------------------
 
@@ -234,7 +254,7 @@ class BrokerStats:
         return 0.0 if flow is None else flow.nums(self._seconds()).minute.tps
 
     def acknowledged_tps(self, group: str, topic: str) -> float:
-        """Messages a second of C{topic} that C{group} acknowledged in the last minute."""
+        """Messages a second of C{topic} that C{group} acknowledged in the last minute, and did not send back."""
         flow = self._acks.get((topic, group))
         return 0.0 if flow is None else flow.nums(self._seconds()).minute.tps
 

@@ -101,6 +101,6 @@ class SendBackProcessor(Processor):
         appended = self._store.append((message,))
         self._store.end_run()
         self._stats.stored(topic, 1, appended.end - appended.offset)
-        self._stats.sent_back(group.group_name, stored.topic)
+        self._stats.sent_back(group.group_name, stored.topic, again=level > 0)
         await self._retries.durable()
         return request.answer()

@@ -57,9 +57,10 @@ class GroupDiagnosis:
                     yield one
             return
         waited_s = (lag.waited_ms(self._env.clock.wall_ms()) or 0) / 1000
-        for one in judged("group-late", subject, waited_s, str(span(waited_s))):
-            yield one
-        if waited_s >= _ACKNOWLEDGING and not acknowledged_tps(progress):
+        if acknowledged_tps(progress):
+            for one in judged("group-late", subject, waited_s, str(span(waited_s))):
+                yield one
+        elif waited_s >= _ACKNOWLEDGING:
             for one in judged("group-stopped", subject, lag.messages, counted(lag.messages, "message")):
                 yield one
         wants = await self._wants(name, connection)

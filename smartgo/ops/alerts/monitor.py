@@ -85,6 +85,7 @@ class AlertMonitor:
         self._foreseen_due = 0.0
         self._registries_due = 0.0
         self._registries: Deferred[None] | None = None
+        self._idle: dict[str, float] = {}  # since when groups acknowledge nothing, by the monotonic clock
         self._remote: dict[str, Mapping[str, float] | None] = {}  # figures of other brokers' processes
         self._listeners: list[Callable[[Summary], object]] = []
         self._watchers: list[Callable[[], object]] = []
@@ -244,10 +245,23 @@ class AlertMonitor:
             if entry is not None and progress is not None:
                 enabled = all(config.consume_enable for config in entry.configs.values())
                 lag_seconds = None if progress.lag_ms is None else progress.lag_ms / 1000
-                found[name] = GroupSnapshot(
-                    progress.lag, lag_seconds, progress.consume_tps, one.members, enabled, progress.removed_unread
+                found[name] = self._idle_since(
+                    name,
+                    GroupSnapshot(
+                        progress.lag, lag_seconds, progress.consume_tps, one.members, enabled, progress.removed_unread
+                    ),
                 )
+        for gone in self._idle.keys() - entries.keys():
+            del self._idle[gone]
         return found
+
+    def _idle_since(self, name: str, group: GroupSnapshot) -> GroupSnapshot:
+        """Return the state of a group with the seconds for which it has acknowledged nothing."""
+        if not group.idle:
+            self._idle.pop(name, None)
+            return group
+        now = self._env.clock.seconds()
+        return group._replace(idle_seconds=now - self._idle.setdefault(name, now))
 
     async def _dead(self) -> dict[str, int | None]:
         """Open dead letters by group; C{None} if brokers do not report them."""

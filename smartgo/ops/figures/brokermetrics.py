@@ -214,7 +214,7 @@ class OpenBrokerMetrics:
     def _acknowledged(self, acks: Sequence[Total]) -> Metric:
         labels = (*_NODE, "topic", "consumer_group", "is_retry")
         family = CounterMetricFamily(
-            "smartgo_messages_acknowledged", "Messages acknowledged by committed offsets.", labels=labels
+            "smartgo_messages_acknowledged", "Messages acknowledged and not refused.", labels=labels
         )
         for one in acks:
             family.add_metric((*self._node, one.topic, one.group, _is_retry(one.topic)), one.count)

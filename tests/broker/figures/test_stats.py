@@ -300,6 +300,27 @@ class BrokerStatsTests(SynchronousTestCase):
         self.assertIsNone(self.stats.counted("GROUP_GET_NUMS", "U@g"))
         self.assertIsNotNone(self.stats.counted("GROUP_GET_NUMS", "U@h"))
 
+    def test_refused(self) -> None:
+        """Messages that a group sent back, to get them again, count as acknowledged never: neither early nor late."""
+        for _ in range(20):
+            self.stats.sent_back("g", "T")
+        self.stats.sent_back("g", "T", again=False)  # a dead letter: the group is through with it
+        self.clock.advance(300.0)
+        self.stats.acknowledged("g", "T", 5)
+        self.stats.acknowledged("g", "T", 15)
+        self.assertEqual(list(self.stats.acknowledged_totals()), [])
+        self.stats.acknowledged("g", "T", 3)
+        self.assertEqual([one.count for one in self.stats.acknowledged_totals()], [3])
+        self.stats.sent_back("g", "T")
+        self.stats.acknowledged("g", "T", 4)
+        self.assertEqual([one.count for one in self.stats.acknowledged_totals()], [6])
+        for forget in (lambda: self.stats.forget_topic("T"), lambda: self.stats.forget_group("g")):
+            self.stats.sent_back("g", "T")
+            forget()
+            self.stats.acknowledged("g", "T", 1)
+            self.assertEqual([one.count for one in self.stats.acknowledged_totals()], [1])
+            self.stats.forget_group("g")
+
     def test_acknowledged(self) -> None:
         """Acknowledged messages are counted by group and topic, apart from delivered ones, until either is deleted."""
         self.stats.found("g", "T", 60, 1)
