@@ -227,6 +227,7 @@ class PushConsumer:
         """Return what tools show of this consumer: settings, subscriptions, queues and rates."""
         now, wall_ms = self._clock.seconds(), self._clock.wall_ms()
         settings = self._settings
+        begun = self._delivery.begun()
         return ConsumerRunningInfo(
             properties={
                 "PROP_CONSUMER_START_TIMESTAMP": str(self._started_ms),
@@ -237,6 +238,8 @@ class PushConsumer:
                 "PROP_THREADPOOL_CORE_SIZE": str(settings.concurrency),
                 ConsumerRunningInfo.MAX_RECONSUME: str(settings.max_reconsume),
                 ConsumerRunningInfo.CONSUME_TIMEOUT: f"{settings.consume_timeout / 60:g}",
+                ConsumerRunningInfo.LISTENER_CALLS: str(len(begun)),
+                ConsumerRunningInfo.LONGEST_CALL: str(round((now - min(begun, default=now)) * 1000)),
             },
             subscription_set=list(self._wants.values()),
             mq_table={

@@ -22,7 +22,7 @@ from smartgo.client.producer import Producer
 from smartgo.client.pullconsumer import PullConsumer, PullStatus
 from smartgo.env.real import RealEnvironment
 from smartgo.errors import CallFailed, NoSuchMessage, SettingError
-from smartgo.schema.bodies import ConsumeFromWhere, MessageModel, MessageQueue
+from smartgo.schema.bodies import ConsumeFromWhere, ConsumerRunningInfo, MessageModel, MessageQueue
 
 FIRST = ConsumeFromWhere.CONSUME_FROM_FIRST_OFFSET
 
@@ -225,6 +225,33 @@ class ClusterTests(ClusterCase):
         self.assertEqual(info.properties["PROP_CONSUME_TYPE"], "CONSUME_PASSIVELY")
         self.assertEqual(info.status_table["T"].consume_failed_msgs, 0)
         self.assertEqual(len(info.mq_table), 5)
+        self.assertEqual(info.properties[ConsumerRunningInfo.LISTENER_CALLS], "0")
+        self.assertIsNone(info.mq_table[MessageQueue("T", "b", 0)].never_consumed)
+
+    @coroutine
+    async def test_hanging_listener(self) -> None:
+        """A consumer tells of listener calls that do not return, and that it has consumed nothing."""
+        await self.send("T", 4)
+        release: Deferred[None] = Deferred()
+        for orderly in (False, True):
+            begun: list[object] = []
+
+            def hang(messages: object, begun: list[object] = begun) -> Deferred[None]:
+                begun.append(messages)
+                waiting: Deferred[None] = Deferred()
+                release.addBoth(lambda _: waiting.callback(None))
+                return waiting
+
+            settings = ConsumerSettings(begin=FIRST, orderly=orderly)
+            consumer = PushConsumer(self.make_client(), f"hang-{orderly}", hang, settings)
+            consumer.subscribe("T")
+            await consumer.start()
+            await self.until(lambda begun=begun: len(begun) == 4)  # type: ignore[misc]
+            info = consumer.running_info()
+            self.assertEqual(info.properties[ConsumerRunningInfo.LISTENER_CALLS], "4")
+            self.assertGreaterEqual(int(info.properties[ConsumerRunningInfo.LONGEST_CALL]), 0)
+            self.assertIs(info.mq_table[MessageQueue("T", "b", 0)].never_consumed, True)
+        release.callback(None)
 
     @coroutine
     async def test_pull(self) -> None:

@@ -8,6 +8,7 @@ import msgspec
 from smartgo.cli.commands.groupchanges import create, rm, set_
 from smartgo.cli.commands.groupoffsets import clone, reset, undo
 from smartgo.cli.support.completions import group_names, topic_names
+from smartgo.cli.support.memberinfo import print_info
 from smartgo.cli.support.output import (
     OUTPUT,
     TEXT,
@@ -15,7 +16,6 @@ from smartgo.cli.support.output import (
     counted,
     moment,
     plain,
-    print_members,
     print_rows,
     print_table,
     print_value,
@@ -27,7 +27,6 @@ from smartgo.cli.support.session import ClusterSession
 from smartgo.cli.support.texts import examples
 from smartgo.cli.support.wholeanswers import ReadingOptions, reading_options
 from smartgo.client.administration.groups import BUILT_IN, lag_of
-from smartgo.schema.bodies import ConsumerRunningInfo
 from smartgo.schema.lag import acknowledged_tps, lag_over
 
 
@@ -222,53 +221,23 @@ def members(cluster: ReadingOptions, name: str, output: str) -> None:
 @click.argument("name", shell_complete=group_names)
 @click.argument("client_id", metavar="CLIENT")
 @click.option("--stacks", is_flag=True, help="Include thread stacks, if the client reports them.")
+@click.option("--raw", is_flag=True, help="Show the client's properties by their names.")
 @OUTPUT
 @reading_options
-def info(cluster: ReadingOptions, name: str, client_id: str, stacks: bool, output: str) -> None:
-    """Show the state of member CLIENT of group NAME, as it reports it: queues, cached messages, rates."""
+def info(cluster: ReadingOptions, name: str, client_id: str, stacks: bool, raw: bool, output: str) -> None:
+    """Show the state of member CLIENT of group NAME, as it reports it: listener calls, queues, rates.
+
+    "smartgo group members NAME" lists the members.
+    """
 
     async def work(session: ClusterSession) -> None:
         found = await session.admin.groups.running_info(name, client_id, stacks)
         if output != TEXT:
             print_value(output, plain(found))
         else:
-            _print_info(found)
+            print_info(found, raw)
 
     cluster.do(work, one=True)
-
-
-def _print_info(found: ConsumerRunningInfo) -> None:
-    print_members(TEXT, found, dict(sorted(found.properties.items())))
-    click.echo()
-    print_table(
-        sorted(found.mq_table.items()),
-        {
-            "topic": lambda row: row[0].topic,
-            "broker": lambda row: row[0].broker_name,
-            "queue": lambda row: row[0].queue_id,
-            "offset": lambda row: row[1].commit_offset,
-            "cached": lambda row: row[1].cached_msg_count,
-            "cached MiB": lambda row: row[1].cached_msg_size_in_mib,
-            "locked": lambda row: row[1].locked,
-            "last pull": lambda row: moment(row[1].last_pull_timestamp),
-            "last consumed": lambda row: moment(row[1].last_consume_timestamp),
-        },
-    )
-    click.echo()
-    print_table(
-        sorted(found.status_table.items()),
-        {
-            "topic": lambda row: row[0],
-            "pulled/s": lambda row: row[1].pull_tps,
-            "pull ms": lambda row: row[1].pull_rt,
-            "consumed/s": lambda row: row[1].consume_ok_tps,
-            "consume ms": lambda row: row[1].consume_rt,
-            "failed/s": lambda row: row[1].consume_failed_tps,
-            "failed": lambda row: row[1].consume_failed_msgs,
-        },
-    )
-    if found.jstack:
-        click.echo(f"\n{found.jstack}")
 
 
 @group.command("show", epilog=examples("smartgo group show audit", "smartgo group show audit -o json"))

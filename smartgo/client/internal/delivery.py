@@ -35,6 +35,9 @@ _SLICE: Final = 0.02  # seconds of listener calls between two looks at the netwo
 class Delivery(Protocol):
     """Gives messages to the listener."""
 
+    def begun(self) -> list[float]:
+        """Return when each listener call that is under way began, by the monotonic clock."""
+
     def arrived(self, held: ProcessQueue, messages: list[ReceivedMessage]) -> None:
         """Deliver the messages of a pull, which are in C{held} already."""
 
@@ -89,6 +92,10 @@ class ConcurrentDelivery:
         turn, self._turn = self._turn, None
         if turn is not None:
             turn.cancel()
+
+    def begun(self) -> list[float]:
+        """Return when each listener call that is under way began, by the monotonic clock."""
+        return [begin for _, _, begin in self._under_way.values()]
 
     def _next_turn(self) -> None:
         self._turn = None
@@ -217,6 +224,7 @@ class OrderlyDelivery:
         self._meters = meters
         self._locks = locks
         self._active: set[ProcessQueue] = set()
+        self._begun: dict[ProcessQueue, float] = {}  # of the calls under way
         self._stopped = False
 
     def arrived(self, held: ProcessQueue, messages: list[ReceivedMessage]) -> None:
@@ -228,6 +236,10 @@ class OrderlyDelivery:
     def stop(self) -> None:
         """Begin no more calls."""
         self._stopped = True
+
+    def begun(self) -> list[float]:
+        """Return when each listener call that is under way began, by the monotonic clock."""
+        return list(self._begun.values())
 
     def give_back_late(self) -> Deferred[None]:
         """Do nothing: the next messages of the queue wait for the call, however long it takes."""
@@ -267,7 +279,7 @@ class OrderlyDelivery:
         return held.locked and not held.dropped and not self._stopped
 
     async def _call(self, held: ProcessQueue, messages: list[ReceivedMessage]) -> None:
-        begin = self._clock.seconds()
+        self._begun[held] = begin = self._clock.seconds()
         held.begin()
         done = True
         try:
@@ -279,6 +291,8 @@ class OrderlyDelivery:
         except Exception:
             done = False
             self._log.failure("the listener failed for message {id}", id=messages[0].message_id)
+        finally:
+            del self._begun[held]
         self._meters(messages[0].topic).consumed(len(messages), self._clock.seconds() - begin, done)
         try:
             if done:

@@ -44,7 +44,9 @@ class ProcessQueue:
     @ivar dropped: the queue is no longer ours: nothing more is pulled, begun or committed.
     @ivar running: listener calls under way.
     @ivar locked: orderly: the broker gave us the queue; see L{lock_holds}.
-    @ivar pulled_at: clock of the last pull that was answered, C{consumed_at} of the last message done with, seconds.
+    @ivar pulled_at: clock of the last pull that was answered, C{consumed_at} of the last message done with or, before
+        the first one, of the queue's start, seconds.
+    @ivar has_consumed: whether a message was done with.
     @ivar broker_id: the broker to pull from.
     """
 
@@ -61,6 +63,7 @@ class ProcessQueue:
         self.locked_at = now
         self.pulled_at = now
         self.consumed_at = now
+        self.has_consumed = False
         self.broker_id = 0
         self._thresholds = thresholds
         self._order: deque[int] = deque()
@@ -150,6 +153,7 @@ class ProcessQueue:
         """A listener call, and what follows from its outcome, ended. @param now: clock, in seconds."""
         self.running -= 1
         self.consumed_at = now
+        self.has_consumed = True
         if not self.running:
             self._idle.fire(None)
 
@@ -191,4 +195,5 @@ class ProcessQueue:
             dropped=self.dropped,
             last_pull_timestamp=wall(self.pulled_at),
             last_consume_timestamp=wall(self.consumed_at),
+            never_consumed=None if self.has_consumed else True,
         )

@@ -33,7 +33,7 @@ class MemberRow(msgspec.Struct, rename="camel"):
 
 
 class MemberQueue(msgspec.Struct, rename="camel"):
-    """The state of one queue at a member; times are wall clock."""
+    """The state of one queue at a member; times are wall clock, 0 for never."""
 
     topic: str
     broker: str
@@ -116,7 +116,7 @@ class GroupMembersApi:
                     one.locked,
                     one.dropped,
                     one.last_pull_timestamp,
-                    one.last_consume_timestamp,
+                    0 if one.never_consumed else one.last_consume_timestamp,
                 )
                 for queue, one in sorted(info.mq_table.items())
             ],

@@ -244,6 +244,7 @@ class ProcessQueueInfo(Body):
     dropped: bool = always(False, "droped")
     last_pull_timestamp: Int64 = always(0)
     last_consume_timestamp: Int64 = always(0)
+    never_consumed: bool | None = None  # ours: RocketMQ's clients report the start of the queue as the last consumption
 
 
 class ConsumeStatus(Body):
@@ -279,6 +280,10 @@ class ConsumerRunningInfo(Body):
     """The property with the most retries that a consumer asks for; -1: 16, of a consumer in order no limit."""
     CONSUME_TIMEOUT: ClassVar = "consumeTimeout"
     """The property with the minutes after which the messages of a listener call that has not ended come again."""
+    LISTENER_CALLS: ClassVar = "listenerCalls"
+    """The property with the number of listener calls under way."""
+    LONGEST_CALL: ClassVar = "longestListenerCallMillis"
+    """The property with the milliseconds for which the longest of them has been going on; 0 for none."""
 
 
 class ConsumeDirectlyResult(Body):
