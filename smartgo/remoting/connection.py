@@ -106,7 +106,7 @@ class Connection:
         self.host = b""
         self.local_ip = ""
         self.local_port = 0
-        self.outstanding: set[IOutstanding] = set()
+        self.outstanding: dict[IOutstanding, None] = {}
         self.in_flight = 0
         self.frames = 0
 
@@ -274,7 +274,7 @@ class Connection:
 
     def begun(self, later: IOutstanding) -> None:
         """Note a request that waits for its answer."""
-        self.outstanding.add(later)
+        self.outstanding[later] = None
         self.link.account.begin(later.size, later.held)
         if not later.held:
             self.in_flight += 1
@@ -286,7 +286,7 @@ class Connection:
         if later not in self.outstanding:
             return False
         link = self.link
-        self.outstanding.discard(later)
+        del self.outstanding[later]
         link.account.end(later.size, later.held)
         if not later.held:
             self.in_flight -= 1
@@ -373,7 +373,7 @@ class Connection:
         elif reached:
             self._tell("disconnected", reason)
         self.calls.end(f"{'lost' if reached else 'cannot connect to'} {self.address}: {reason.getErrorMessage()}")
-        outstanding, self.outstanding = self.outstanding, set()
+        outstanding, self.outstanding = self.outstanding, {}
         self.in_flight = 0
         for later in outstanding:
             if later.held:

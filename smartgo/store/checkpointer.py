@@ -50,15 +50,18 @@ class _NotOpened(Exception):
         self.error = error
 
 
-def fresh_directories(files: Iterable[MappedFile]) -> set[str]:
-    """Return the directories to be synced for the names of new queue files: of the queue, the topic, and all topics."""
-    found = set()
+def fresh_directories(files: Iterable[MappedFile]) -> list[str]:
+    """
+    Return the directories to be synced for the names of new queue files: of the queue, the topic, and all topics, each
+    once, in the order of the files.
+    """
+    found: dict[str, None] = {}
     for file in files:
         if file.fresh:
             queue = posixpath.dirname(file.path)
             topic = posixpath.dirname(queue)
-            found |= {queue, topic, posixpath.dirname(topic)}
-    return found
+            found |= dict.fromkeys((queue, topic, posixpath.dirname(topic)))
+    return list(found)
 
 
 @dataclass(frozen=True)
@@ -280,7 +283,7 @@ class Checkpointer:
         for file in part:
             del self._queues.dirty[file]
         directories = fresh_directories(part)
-        directories.update(posixpath.dirname(file.path) for file in logs if file.fresh)
+        directories += {posixpath.dirname(file.path): None for file in logs if file.fresh}
         try:
             result: T = await self._threads.run(LANE, work, pinned, directories, *args)
         finally:
@@ -317,7 +320,7 @@ class Checkpointer:
         told = self.marked_from if self._settings.replica else UNMARKED
         return QueueTable(end, minimum, entries, deleted, index, self.begun, told)
 
-    def _sync(self, mappings: list[IMapping], directories: set[str]) -> None:
+    def _sync(self, mappings: list[IMapping], directories: list[str]) -> None:
         """Sync files, and the directories that name new ones; in the lane. @raise OSError: a sync or a write failed."""
         for mapping in mappings:
             mapping.sync()
@@ -329,7 +332,7 @@ class Checkpointer:
                 pass  # the topic was deleted meanwhile
 
     def _write(
-        self, mappings: list[IMapping], directories: set[str], table: QueueTable | None, checkpoint: CheckpointSlot
+        self, mappings: list[IMapping], directories: list[str], table: QueueTable | None, checkpoint: CheckpointSlot
     ) -> OSError | None:
         """
         Make one checkpoint; in the lane.
@@ -347,7 +350,7 @@ class Checkpointer:
         return None
 
     def _write_last(
-        self, mappings: list[IMapping], directories: set[str], table: QueueTable, checkpoint: CheckpointSlot
+        self, mappings: list[IMapping], directories: list[str], table: QueueTable, checkpoint: CheckpointSlot
     ) -> None:
         error = self._write(mappings, directories, table, checkpoint)
         if error is not None:

@@ -482,7 +482,17 @@ class HeldTests(SynchronousTestCase):
         accepted.hear(request(LATE, 1), request(LATE, 2))
         accepted.protocol.connectionLost(Failure(ConnectionError()))
         self.assertEqual(set(cancelled), set(lates.pending))
-        self.assertEqual((accepted.wire.writes, accepted.connection.outstanding), ([], set()))
+        self.assertEqual((accepted.wire.writes, accepted.connection.outstanding), ([], {}))
+
+    def test_cancelled_in_order(self) -> None:
+        """They are cancelled in the order in which they were asked for, so that a simulation can be repeated."""
+        cancelled: list[Any] = []
+        lates = Lates(LongPoll, cancelled.append)
+        accepted = Accepted([Doing(LATE, lates)])
+        accepted.hear(*(request(LATE, number) for number in range(100)))
+        accepted.turns()
+        accepted.protocol.connectionLost(Failure(ConnectionError()))
+        self.assertEqual((len(cancelled), cancelled), (100, list(lates.pending)))
 
     def test_failing_canceller(self) -> None:
         """A canceller that fails is logged and keeps nothing else from ending."""

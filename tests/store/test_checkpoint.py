@@ -12,6 +12,7 @@ from twisted.trial.unittest import SynchronousTestCase
 from smartgo.errors import ServiceNotAvailable
 from smartgo.schema.checkpoint import Checkpoint as PeerCheckpoint
 from smartgo.store.checkpoint import SLOT, CheckpointFiles, CheckpointSlot, QueueEntry, QueueTable, Timestamps
+from smartgo.store.checkpointer import fresh_directories
 from smartgo.store.interfaces import PutStatus
 from smartgo.store.mappedfile import MappedFile
 from smartgo.store.openstore import OpenStore
@@ -28,6 +29,16 @@ def checkpoint(position: int, **changes: Any) -> CheckpointSlot:
     """Some checkpoint."""
     times = Timestamps(position + 1, position + 2, 3)
     return CheckpointSlot(False, position, position + 5, 7, 4096, 400, times, times)._replace(**changes)
+
+
+class FreshDirectoriesTests(SynchronousTestCase):
+    def test_order(self) -> None:
+        """The directories of new files come once each, in the order of the files, whatever hashes the process has."""
+        topics = [f"T{number}" for number in range(20)]
+        files = [MappedFile(f"/q/{topic}/0/{0:020d}", 0, 400, fresh=topic != "T3") for topic in topics]
+        expected = [f"/q/{topic}{queue}" for topic in topics if topic != "T3" for queue in ("/0", "")]
+        expected.insert(2, "/q")
+        self.assertEqual(fresh_directories(files), expected)
 
 
 class CheckpointsTests(SynchronousTestCase):
