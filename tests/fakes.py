@@ -254,9 +254,11 @@ class FakeFiles:
 
     def list(self, path: str) -> list[str]:
         """Names."""
-        names = {posixpath.basename(one) for one in self.files if posixpath.dirname(one) == path}
-        names |= {posixpath.basename(one) for one in self.directories if posixpath.dirname(one) == path and one != path}
-        return sorted(names)
+        under = path.rstrip("/") + "/"
+        size = len(under)
+        names = {one[size:] for one in self.files if one.startswith(under) and one.find("/", size) < 0}
+        names |= {one[size:] for one in self.directories if one.startswith(under) and one.find("/", size) < 0}
+        return sorted(names - {""})
 
     def size(self, path: str) -> int:
         """Length."""

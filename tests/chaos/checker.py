@@ -190,17 +190,32 @@ def _crashes(run: History, value: str) -> int:
 
 def _places(run: History) -> Iterator[Anomaly]:
     """Look for places that were claimed by two messages: in an acknowledgement, to a consumer or in the end."""
-    claims: dict[Place, dict[str, str]] = defaultdict(dict)
-    for ok in run.acked.values():
-        if ok.queue:
-            claims[ok.queue, ok.offset].setdefault(ok.value, "acknowledged")
-    for message in run.seen:
-        what = f"read at {message.replica}" if isinstance(message, Final) else f"read by {message.who}"
-        claims[message.queue, message.offset].setdefault(message.value, what)
-    for (queue, offset), values in claims.items():
-        if len(values) > 1:
+    holders: dict[Place, str] = {}  # the first message of each place
+    claims: dict[Place, dict[str, str]] = {}  # of places with more than one: who claims them, and where
+    placed: list[Ok | Read | Final] = [ok for ok in run.acked.values() if ok.queue]
+    placed += run.seen
+    for message in placed:
+        place = (message.queue, message.offset)
+        if holders.setdefault(place, message.value) != message.value:
+            claims[place] = {}
+    if not claims:
+        return
+    for message in placed:
+        values = claims.get((message.queue, message.offset))
+        if values is not None:
+            values.setdefault(message.value, _where(message))
+    for queue, offset in holders:
+        values = claims.get((queue, offset))
+        if values is not None:
             said = ", ".join(f"{value} ({what})" for value, what in values.items())
             yield Anomaly(Kind.INCONSISTENT_OFFSET, f"{queue} {offset}: {said}")
+
+
+def _where(message: Ok | Read | Final) -> str:
+    """Return in words where a message was seen to have a place."""
+    if isinstance(message, Ok):
+        return "acknowledged"
+    return f"read at {message.replica}" if isinstance(message, Final) else f"read by {message.who}"
 
 
 def _holes(run: History) -> Iterator[Anomaly]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import gc
 import json
 import multiprocessing
 import signal
@@ -25,7 +26,8 @@ _LONGEST: Final = 120.0  # seconds of processor time of one simulation
 _ALARM_AGAIN: Final = 1.0  # seconds of processor time to the next alarm, where something swallowed the one before
 _ALL_FAULTS: Final = 100  # simulations in which every kind of fault must have happened
 _ALL_PATHS: Final = 200  # simulations in which every rare path must have been taken
-_TASKS: Final = 25  # simulations of one process: what they leave behind is not collected while they run
+_TASKS: Final = 10  # simulations of one process: what they leave behind is never collected
+_WARM_UP: Final = 0.2  # minutes of a simulation that fills caches, of which each process has a copy then
 
 
 def _say(line: str) -> None:
@@ -58,7 +60,10 @@ def run_many(seeds: frozenset[int], minutes: float, jobs: int) -> Iterator[Outco
     if jobs <= 1:
         yield from map(_task, tasks)
         return
-    with multiprocessing.get_context("fork").Pool(jobs, maxtasksperchild=_TASKS) as pool:
+    run(min(seeds), min(minutes, _WARM_UP))
+    gc.collect()
+    gc.freeze()
+    with multiprocessing.get_context("fork").Pool(jobs, gc.disable, maxtasksperchild=_TASKS) as pool:
         yield from pool.imap_unordered(_task, tasks)
 
 

@@ -12,7 +12,6 @@ from collections.abc import Callable, Coroutine
 from typing import TYPE_CHECKING, Any, Final
 
 from twisted.internet.defer import Deferred, DeferredList, succeed
-from twisted.internet.task import deferLater
 
 from smartgo import (
     Admin,
@@ -33,6 +32,7 @@ from smartgo import (
 )
 from tests.chaos.history import Commit, Dropped, Event, Fail, Info, Invoke, Ok, Stored
 from tests.chaos.values import body_of, queue_name, read_of, value_of
+from tests.sim.clock import after
 
 if TYPE_CHECKING:
     from tests.sim.kernel import Life
@@ -137,8 +137,7 @@ class VirtualClient:
 
     def wait(self, client: Client, seconds: float) -> Deferred[None]:
         """Fire after a while."""
-        done: Deferred[None] = deferLater(client.env.clock, seconds, lambda: None)
-        return done
+        return after(client.env.clock, seconds)
 
     async def pause(self, client: Client, seconds: float) -> None:
         """Wait for a while, less where the process is to end."""

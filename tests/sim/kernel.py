@@ -125,7 +125,11 @@ class Kernel:
 
     def trace(self, *words: object) -> None:
         """Add a line to the trace, after the time."""
-        self._trace.add(f"{self.now:.6f} {' '.join(map(str, words))}")
+        self.trace_text(" ".join(map(str, words)))
+
+    def trace_text(self, text: str) -> None:
+        """Add a line to the trace, after the time; for what happens often."""
+        self._trace.add(f"{self.now:.6f} {text}")
 
     def push(self, timer: Timer) -> None:
         """Put a timer into the heap by its time."""
@@ -139,8 +143,10 @@ class Kernel:
         @param delay: seconds from now.
         @param life: the process that makes the call, if it lives then; C{None}: the simulation itself.
         """
-        timer = Timer(self, life or self._life, self.now + delay, function, args, {})
-        self.push(timer)
+        at = self.now + delay
+        timer = Timer(self, life or self._life, at, function, args, {})
+        self._number += 1
+        heappush(self._heap, (at, self._number, timer))
         return timer
 
     def run(self, seconds: float) -> None:
@@ -165,7 +171,10 @@ class Kernel:
             timer.function = None
             self.calls += 1
             try:
-                function(*timer.args, **timer.kwargs)
+                if timer.kwargs:
+                    function(*timer.args, **timer.kwargs)
+                else:
+                    function(*timer.args)
             except Exception:
                 self.bugs.append(Failure())
             if self.stopped:

@@ -99,10 +99,10 @@ class Network:
 
     def passes(self, here: str, there: str) -> bool:
         """Tell whether bytes pass from one host to another now."""
-        if (here, there) in self._blocked:
+        if self._blocked and (here, there) in self._blocked:
             self.held_back[here, there] += 1
             return False
-        return here not in self.down and there not in self.down
+        return not self.down or (here not in self.down and there not in self.down)
 
     def block(self, here: str, there: str) -> None:
         """Let nothing pass in one direction, until as many calls of L{unblock}."""
@@ -139,7 +139,7 @@ class Network:
                 if host in self.delays:
                     seconds += self.delays[host]
                     self.delayed[host] += 1
-        if here in self.trickles or there in self.trickles:
+        if self.trickles and (here in self.trickles or there in self.trickles):
             seconds += _TRICKLE
             self.delayed.update((here, there))
         return seconds

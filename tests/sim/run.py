@@ -77,7 +77,7 @@ class TracedLines:
 
     def write(self, line: bytes) -> int:
         """Trace a line."""
-        self._kernel.trace(line.decode().rstrip())
+        self._kernel.trace_text(line.decode().rstrip())
         return len(line)
 
     def close(self) -> None:
@@ -121,6 +121,7 @@ class Simulation:
         observer = cast("ILogObserver", self.bugs)
         globalLogPublisher.addObserver(observer)
         broken: list[str] = []
+        collects = gc.isenabled()
         gc.disable()  # what dead processes leave behind must not be collected, and run, in the middle
         try:
             self.cluster.start()
@@ -137,7 +138,8 @@ class Simulation:
             broken.append(traceback.format_exc()[-1500:])
         finally:
             globalLogPublisher.removeObserver(observer)
-            gc.enable()
+            if collects:
+                gc.enable()
         bugs = [failure.getTraceback()[-1500:] for failure in (*self.kernel.bugs, *self.workload.broken)]
         self.violations += [f"bug: {text}" for text in (*broken, *self.bugs.found, *bugs)]
         judgement = check(self.recorder.events)

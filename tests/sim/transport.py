@@ -75,6 +75,7 @@ class End:
         self.life = life
         self.protocol = protocol
         self._ours, self._theirs = addresses
+        self._here, self._there = (address.host for address in addresses)
         self.number = number
         self.dialled = dialled
         self.connected = True
@@ -200,14 +201,19 @@ class End:
 
     def _offer(self, data: bytes | bytearray) -> int:
         """Let the kernel take bytes; return how many."""
-        wires = self._wires
-        taken = min(len(data), wires.capacity - len(self._sent))
+        wires, sent = self._wires, self._sent
+        size = taken = len(data)
+        room = wires.capacity - len(sent)
+        if taken > room:
+            taken = room
         if taken > 1 and wires.short and wires.chance.random() < wires.short:
             taken = wires.chance.randrange(1, taken)
-        if taken > 0:
-            self._sent += data[:taken]
+        if taken <= 0:
+            return 0
+        sent += data if taken == size else data[:taken]
+        if self._arrival is None:
             self.schedule()
-        return max(0, taken)
+        return taken
 
     def _start_writing(self) -> None:
         if self._writing is None:
@@ -232,17 +238,16 @@ class End:
     def schedule(self) -> None:
         """Let what waits on its way arrive."""
         if self._arrival is None and (self._sent or self._ended is not None):
-            delay = self._wires.travel(self._ours.host, self._theirs.host)
-            self._arrival = self._kernel.later(delay, self._arrive)
+            self._arrival = self._kernel.later(self._wires.travel(self._here, self._there), self._arrive)
 
     def _arrive(self) -> None:
         self._arrival = None
-        other, wires = self.other, self._wires
-        until = max(self.stalled_until, other.life.paused_until)
-        if until > self._kernel.now:
-            self._arrival = self._kernel.later(until - self._kernel.now, self._arrive)
+        other, now = self.other, self._kernel.now
+        if self.stalled_until > now or other.life.paused_until > now:
+            until = max(self.stalled_until, other.life.paused_until)
+            self._arrival = self._kernel.later(until - now, self._arrive)
             return
-        if not wires.passes(self._ours.host, self._theirs.host):
+        if not self._wires.passes(self._here, self._there):
             return  # the network wakes us
         if not other.connected:
             self._answer_reset()
@@ -258,10 +263,16 @@ class End:
         wires, other = self._wires, self.other
         if wires.broke(self):
             return
-        size = wires.portion(self._ours.host, self._theirs.host, len(self._sent))
-        data = bytes(self._sent[:size])
-        del self._sent[:size]
-        self._kernel.trace(self.number, ">" if self.dialled else "<", size, zlib.crc32(data))
+        sent = self._sent
+        waits = len(sent)
+        size = wires.portion(self._here, self._there, waits)
+        if size == waits:
+            data = bytes(sent)
+            sent.clear()
+        else:
+            data = bytes(sent[:size])
+            del sent[:size]
+        self._kernel.trace_text(f"{self.number} {'>' if self.dialled else '<'} {size} {zlib.crc32(data)}")
         self.schedule()
         if self._buffer:
             self._start_writing()
@@ -273,9 +284,8 @@ class End:
         self._sent.clear()
         self._drop()
         if self.connected:
-            self._kernel.later(
-                self._wires.travel(self._theirs.host, self._ours.host), self._hear, ConnectionLost, life=self.life
-            )
+            travel = self._wires.travel(self._there, self._here)
+            self._kernel.later(travel, self._hear, ConnectionLost, life=self.life)
 
     # -- the end -----------------------------------------------------------------------------------------------
 

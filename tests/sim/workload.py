@@ -13,7 +13,6 @@ from collections.abc import Callable, Coroutine
 from typing import Any, Final
 
 from twisted.internet.defer import Deferred, DeferredList
-from twisted.internet.task import deferLater
 from twisted.python.failure import Failure
 
 from smartgo import Admin, CallFailed, Client, Message, MessageQueue, Producer, SmartgoError, lag_of
@@ -40,6 +39,7 @@ from tests.sim.clients import (
     VirtualClient,
     WatchingClient,
 )
+from tests.sim.clock import after
 from tests.sim.cluster import Cluster
 from tests.sim.seeds import Streams
 
@@ -316,8 +316,7 @@ class Workload:
         return Deferred.fromCoroutine(part).addErrback(self.broke)
 
     def _wait(self, seconds: float) -> Deferred[None]:
-        done: Deferred[None] = deferLater(self._environment.clock, max(seconds, 0.0), lambda: None)
-        return done
+        return after(self._environment.clock, max(seconds, 0.0))
 
     async def _stop(self, clients: list[VirtualClient]) -> None:
         """Stop clients in order; record those that do not end."""

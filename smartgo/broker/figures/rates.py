@@ -64,8 +64,9 @@ class Ring:
             (_AT_HOUR, 6, old // _HOUR, slot // _HOUR),
             (_AT_DAY, 24, old // _DAY, slot // _DAY),
         ):
-            for one in range(was + 1, min(now, was + size) + 1):
-                buckets[begin + one % size] = 0
+            if now > was:
+                for one in range(was + 1, min(now, was + size) + 1):
+                    buckets[begin + one % size] = 0
         self.slot = slot
         self.current = 0
 
@@ -202,7 +203,8 @@ class Rate:
             self.turn(int(now))
         if seconds <= 60:
             covered = seconds
-            total = sum(self._fine[(self._second - back) % 64] for back in range(1, seconds + 1))
+            begin, end, fine = (self._second - seconds) % 64, self._second % 64, self._fine
+            total = sum(fine[begin:end]) if begin < end else sum(fine[begin:]) + sum(fine[:end])
         else:
             last, begun = divmod(self._second, 10)
             covered = seconds - 10 + begun
