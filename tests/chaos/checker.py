@@ -100,10 +100,11 @@ def _lost(run: History, judgement: Judgement) -> Iterator[Anomaly]:
         brokers = {broker_of(queue) for queue in plan.queues}
         acked = [ok for ok in run.required if (ok.queue in plan.queues if ok.queue else ok.broker in ("", *brokers))]
         acked.sort(key=lambda ok: ok.t)
+        begun = min((ok.t for ok in acked if (ok.queue, ok.offset) in where.get(ok.value, ())), default=0.0)
         lost: list[Ok] = []
         found: list[Ok] = []
         for ok in acked:
-            if not _must_have(run, plan, ok):
+            if not _must_have(run, plan, ok, begun):
                 continue
             places = where.get(ok.value)
             if not places:
@@ -130,10 +131,18 @@ def _lost(run: History, judgement: Judgement) -> Iterator[Anomaly]:
                 )
 
 
-def _must_have(run: History, plan: Plan, ok: Ok) -> bool:
-    """Return whether a replica must have an acknowledged message: it was read, and not from behind that place on."""
+def _must_have(run: History, plan: Plan, ok: Ok, begun: float) -> bool:
+    """
+    Return whether a replica must have an acknowledged message: it was read, and not from behind that place on.
+
+    A replica that may begin later lacks a queue whose messages all lie before its log begins.
+
+    @param begun: when the first message that the replica has was acknowledged; 0 where it has none.
+    """
     queues = [ok.queue] if ok.queue else plan.queues
     bounds = [run.bounds.get((plan.replica, turn, queue)) for queue in queues for turn in TURNS]
+    if ok.queue and all(each is not None and not each.whole and each.end == 0 for each in bounds):
+        return ok.t > begun
     return all(each is not None and (each.whole or ok.offset >= each.begin) for each in bounds)
 
 

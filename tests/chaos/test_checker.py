@@ -140,6 +140,21 @@ class KindTests(KindCase):
             self.judge(sent("a", 0, 1), read_finally(["a"]), read_finally([], "slave", whole=False)), Kind.LOST
         )
 
+    def test_queue_before_the_log(self) -> None:
+        """A replica that was emptied may lack a queue whose messages were stored before all that it has, no others."""
+        first, later = sent("a", 0, 1), sent("b", 5, 3, OTHER)
+        master = [*read_finally(["a"]), *read_finally(["b"], queue=OTHER, begin=5)]
+
+        def slave(whole: bool = False) -> list[Event]:
+            """Return the final read of a slave that has the second queue alone."""
+            parts = [*read_finally([], "slave", whole=whole), *read_finally(["b"], "slave", OTHER, 5, whole)]
+            plan = Plan(t=900, replica="slave", queues=[QUEUE, OTHER])
+            return [plan, *(event for event in parts if not isinstance(event, Plan))]
+
+        self.assert_valid(self.judge(first, later, master, slave()))
+        self.assert_found(self.judge(first, later, master, slave(whole=True)), Kind.LOST, Kind.REPLICA_DIFFERS)
+        self.assert_found(self.judge(sent("a", 0, 4), later, master, slave()), Kind.LOST)
+
     def test_phantom(self) -> None:
         """A value that nobody sent is a phantom, whoever saw it."""
         self.assert_found(self.judge(sent("a", 0, 1), read_finally(["a", "x"])), Kind.PHANTOM)
