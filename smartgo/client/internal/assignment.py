@@ -16,6 +16,7 @@ from twisted.python.failure import Failure
 
 from smartgo.client.internal.locks import QueueLocks
 from smartgo.client.internal.membership import Membership
+from smartgo.client.internal.outages import SilentBrokers
 from smartgo.client.internal.processqueue import ProcessQueue
 from smartgo.client.internal.pulling import Pulling
 from smartgo.client.internal.rebalance import sorted_ids
@@ -79,6 +80,7 @@ class Assignment:
         self._round: Deferred[None] | None = None
         self._again = False
         self._stopped = False
+        self._silent = SilentBrokers(self._clock)  # in this round
 
     # -- sharing out -----------------------------------------------------------------------------------------
 
@@ -113,7 +115,10 @@ class Assignment:
         try:
             while self._again and not self._stopped:
                 self._again = self._client.env.buggify("client.rebalance-again")
+                self._silent = SilentBrokers(self._clock)
                 for topic in list(self._wants):
+                    if self._stopped:
+                        return
                     try:
                         await self._share(topic)
                     except (CallFailed, BadBody) as error:
@@ -148,8 +153,9 @@ class Assignment:
         failure: CallFailed | None = None
         for name in [*names[first:], *names[:first]]:
             found = self._client.routes.nearest_address(name)
-            if found is None:
+            if found is None or name in self._silent:
                 continue
+            begun = self._clock.seconds()
             header = ConsumerListRequest(consumer_group=self._group)
             command = Command.request(RequestCode.GET_CONSUMER_LIST_BY_GROUP, header)
             try:
@@ -160,6 +166,7 @@ class Assignment:
                 members = []
             except CallFailed as error:
                 failure = error
+                self._silent.failed(name, begun)
                 continue
             if self._client.id not in members:
                 self._client.heartbeat()  # it answers by telling the group, which comes back here
@@ -180,6 +187,11 @@ class Assignment:
             granted, _ = await self._locks.lock(fresh)
             fresh = [one for one in fresh if one in granted]
         for queue in fresh:
+            if self._stopped:
+                return
+            if queue.broker_name in self._silent:
+                continue
+            begun = self._clock.seconds()
             try:
                 offset = await self._first_offset(queue)
             except CallFailed as error:
@@ -187,6 +199,7 @@ class Assignment:
                     self._log.warn("{queue} cannot be consumed yet: {error}", queue=queue, error=error)
                 else:
                     self._client.outages.failed(queue.broker_name, error)
+                    self._silent.failed(queue.broker_name, begun)
                 continue
             if self._stopped or queue in self.queues:
                 return

@@ -15,6 +15,7 @@ from twisted.python.failure import Failure
 from zope.interface import Interface, implementer
 
 from smartgo.client.client import Client
+from smartgo.client.internal.outages import SilentBrokers
 from smartgo.client.pullconsumer import QueueCalls
 from smartgo.errors import BrokenTable, CallFailed
 from smartgo.schema.bodies import MessageQueue, ResetOffsetBody
@@ -54,6 +55,7 @@ class RemoteOffsets:
     def __init__(self, client: Client, group: str) -> None:
         self._calls = QueueCalls(client, group)
         self._outages = client.outages
+        self._clock = client.env.clock
         self._offsets: dict[MessageQueue, int] = {}
         self._told: dict[MessageQueue, tuple[int, str | None]] = {}  # and whom
 
@@ -76,20 +78,24 @@ class RemoteOffsets:
         """
         Send the updated offsets to the brokers, one way.
 
-        That is the master, or a slave in its place; who comes in its place, or back, is told anew.
+        That is the master, or a slave in its place; who comes in its place, or back, is told anew. A broker that
+        cannot be reached is told nothing more this time.
         """
         return Deferred.fromCoroutine(self._persist(list(queues)))
 
     async def _persist(self, queues: list[MessageQueue]) -> None:
+        silent = SilentBrokers(self._clock)
         for queue in queues:
             offset = self._offsets.get(queue)
             keeper = self._calls.keeper(queue)
-            if offset is None or self._told.get(queue) == (offset, keeper):
+            if offset is None or self._told.get(queue) == (offset, keeper) or queue.broker_name in silent:
                 continue
+            begun = self._clock.seconds()
             try:
                 await self._calls.tell_commit(queue, offset)
             except CallFailed as error:
                 self._outages.failed(queue.broker_name, error)
+                silent.failed(queue.broker_name, begun)
             else:
                 self._told[queue] = (offset, keeper)
 

@@ -2,7 +2,14 @@
 
 from __future__ import annotations
 
+from typing import Final
+
 from twisted.logger import Logger
+
+from smartgo.env.interfaces import IClock
+
+SILENCE: Final = 1.0
+"""Seconds of a failed call after which its broker counts as silent."""
 
 
 class BrokerOutages:
@@ -31,3 +38,28 @@ class BrokerOutages:
         if broker in self.down:
             self.down.discard(broker)
             self._log.info("broker {broker} answers again", broker=broker)
+
+
+class SilentBrokers:
+    """
+    The brokers that a pass over many queues need not call again: a call to one failed, and took long.
+
+    Calls for other queues of the same broker would take as long each, and all other brokers would wait for them.
+    """
+
+    def __init__(self, clock: IClock) -> None:
+        self._clock = clock
+        self._names: set[str] = set()
+
+    def __contains__(self, broker: str) -> bool:
+        """Tell whether a broker is not to be called again in this pass."""
+        return broker in self._names
+
+    def failed(self, broker: str, begun: float) -> None:
+        """
+        Note that a call to a broker failed now.
+
+        @param begun: when the call began, in seconds of the monotonic clock.
+        """
+        if self._clock.seconds() - begun >= SILENCE:
+            self._names.add(broker)
