@@ -117,8 +117,6 @@ class Assignment:
                 self._again = self._client.env.buggify("client.rebalance-again")
                 self._silent = SilentBrokers(self._clock)
                 for topic in list(self._wants):
-                    if self._stopped:
-                        return
                     try:
                         await self._share(topic)
                     except (CallFailed, BadBody) as error:
@@ -129,6 +127,8 @@ class Assignment:
             self._round = None
 
     async def _share(self, topic: str) -> None:
+        if self._stopped:
+            return
         route = self._client.routes.known(topic)
         if route is None:
             try:
