@@ -127,7 +127,7 @@ _ALERTS: Final = (
         "store-refuses", "critical", 0, "state", "process",
         "takes no messages now: {reason}",
         "This broker takes no messages: the disk is full, a flush failed, or another broker is the master of its name.",
-        "Its log and /ready give the reason.",
+        "Its log and /api/v1/ready give the reason.",
         of_process("storeRefuses"), lasting=15, prometheus="SmartgoStoreRefuses",
     ),
     Judgement(
@@ -270,7 +270,7 @@ _ALERTS: Final = (
         "group-empty", "warning", 0, "count", "group",
         "{value} waiting, no consumer connected",
         "Messages wait for the group, and no consumer is connected.",
-        "Start its consumers. If the group is no longer needed: smartgo group rm.",
+        "Start its consumers. If the group is no longer needed: smartgo group rm NAME.",
         of_groups(lambda one: one.lag if one.members == 0 else 0.0), lasting=300,
     ),
     Judgement(
@@ -292,7 +292,8 @@ _ALERTS: Final = (
         "dead-letters", "warning", 0, "count", "group",
         "{value} neither resent nor acknowledged",
         "Messages of the group became dead letters: it failed to consume them too often, and nobody has seen to them.",
-        "Read them (smartgo dlq show), mend the cause, then resend them (dlq resend) or acknowledge them (dlq ack).",
+        "Read them (smartgo dlq show NAME --open), mend the cause, then resend them (smartgo dlq resend NAME --all) or"
+        " acknowledge them (smartgo dlq ack NAME --all).",
         lambda snapshot: snapshot.dead, prometheus="SmartgoDeadLetters",
     ),
 )  # fmt: skip

@@ -241,6 +241,11 @@ class Ops(Service):
         self.subjects.start()
         self._sampling = True
         self._log.info("REST API and console at {url}", url=self.url)
+        if self._config.alert_receivers and not self._config.alert_runbooks:
+            self._log.info(
+                "notices of alerts have no address of a page with runbooks: set alertRunbooks, for example to a copy of"
+                " the page on alerts"
+            )
         return self
 
     def check_address(self) -> None:

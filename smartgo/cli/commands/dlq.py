@@ -106,6 +106,7 @@ def show(
             rows,
             {
                 "id": lambda row: row.offset_id,
+                "message id": lambda row: row.message_id,
                 "topic": sent_to,
                 "keys": lambda row: row.keys,
                 "sent": lambda row: moment(row.born_ms),

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Final
+
 import click
 import msgspec
 
@@ -28,6 +30,8 @@ from smartgo.cli.support.texts import examples
 from smartgo.cli.support.wholeanswers import ReadingOptions, reading_options
 from smartgo.client.administration.groups import BUILT_IN, lag_of
 from smartgo.schema.lag import acknowledged_tps, lag_over
+
+_MEMBERS_ASKED: Final = 50  # for the retries that they send
 
 
 class GroupListRow(msgspec.Struct, frozen=True):
@@ -176,7 +180,9 @@ def lag(cluster: ReadingOptions, name: str, topic: str | None, output: str) -> N
 @OUTPUT
 @reading_options
 def members(cluster: ReadingOptions, name: str, output: str) -> None:
-    """Show the connected members of group NAME and their subscriptions."""
+    """
+    Show the connected members of group NAME, the retries that each asks for if it tells, and their subscriptions.
+    """
 
     async def work(session: ClusterSession) -> None:
         found = await session.admin.groups.connections(name)
@@ -188,8 +194,13 @@ def members(cluster: ReadingOptions, name: str, output: str) -> None:
             else:
                 cluster.nothing(f"Group {name} has no connected members.")()
             return
+        few = found.connection_set[:_MEMBERS_ASKED]
+        retries = await session.admin.groups.member_retries(name, [one.client_id for one in few])
         if output != TEXT:
-            print_value(output, plain(found))
+            value = plain(found)
+            for member in value["connectionSet"]:
+                member["retries"] = retries.get(member["clientId"])
+            print_value(output, value)
             return
         print_table(
             found.connection_set,
@@ -198,6 +209,7 @@ def members(cluster: ReadingOptions, name: str, output: str) -> None:
                 "address": lambda row: row.client_addr,
                 "language": lambda row: row.language,
                 "version": lambda row: str(row.version),
+                "retries": lambda row: retries.get(row.client_id),
             },
         )
         click.echo(

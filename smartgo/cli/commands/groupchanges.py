@@ -39,7 +39,8 @@ _SETTINGS = (
     click.option(
         "--retries",
         type=click.IntRange(-1),
-        help="Redeliveries before a message becomes a dead letter; -1 for no limit.",
+        help="Redeliveries before a message becomes a dead letter; -1 for no limit. Only for clients that do not send"
+        " a number of their own: those of version 3.4.9 and later send 16 unless they are set otherwise.",
     ),
     click.option(
         "--retry-queues",
@@ -107,6 +108,7 @@ def create(
         masters = {one.name for one in await session.admin.brokers.places() if one.id == 0}
         names = sorted(brokers or masters)
         await _settle(session, config, names, dry_run, output)
+        _tell_of_retries(name, given, output)
 
     cluster.do(work)
 
@@ -132,8 +134,19 @@ def set_(
         for broker, config in found.items():
             if not brokers or broker in brokers:
                 await _settle(session, msgspec.structs.replace(config, **changes), [broker], dry_run, output)
+        _tell_of_retries(name, given, output)
 
     cluster.do(work)
+
+
+def _tell_of_retries(name: str, given: dict[str, Any], output: str) -> None:
+    """Say that clients decide about retries, where the group's number was given."""
+    if given.get("retries") is not None and output == TEXT:
+        click.echo(
+            "Clients that send their own maxReconsumeTimes (version 3.4.9 and later; 16 unless set) override the"
+            f' retries of a group; "smartgo group members {name}" shows what each sends.',
+            err=True,
+        )
 
 
 async def _settle(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
 from contextlib import aclosing
 from typing import Final
 
@@ -32,6 +33,7 @@ from smartgo.cli.support.session import DRY_RUN, YES, ClusterOptions, ClusterSes
 from smartgo.cli.support.texts import examples, read_queues
 from smartgo.cli.support.wholeanswers import ReadingOptions, reading_options
 from smartgo.client.internal.copies import copy_to
+from smartgo.client.internal.redeliveries import Fate, fate_text
 from smartgo.client.messages import ReceivedMessage
 from smartgo.client.timedrefusals import late_recall_ms
 from smartgo.errors import PeerRefused
@@ -79,6 +81,7 @@ def msg() -> None:
     "show",
     epilog=examples(
         "smartgo msg show 7F0000010000277E0000000000000190",
+        "smartgo msg show 7F00000175E76D60D25B73268E900001 --topic Orders",
         "smartgo msg show 7F0000010000277E0000000000000190 --as record",
         "smartgo msg show 7F0000010000277E0000000000000190 -o json",
     ),
@@ -96,17 +99,22 @@ def msg() -> None:
 @OUTPUT
 @reading_options
 def show(cluster: ReadingOptions, message_id: str, topic: str | None, form: str, output: str) -> None:
-    """Show the message with this ID."""
+    """
+    Show the message with this ID: the message id that its producer gave it, or the offset id of one stored copy.
+    """
 
     async def work(session: ClusterSession) -> None:
         message = await session.admin.messages.find(message_id, topic)
         if form == "record":
             raw = await session.admin.messages.record(message.offset_id)
             _print_record(raw, output)
-        elif output != TEXT:
-            print_value(output, as_members(message))
+            return
+        fates = await session.admin.deliveries.refusals(message.queue.topic, message.properties)
+        if output != TEXT:
+            dead = [group for group, fate in fates.items() if fate.state == "failed"]
+            print_value(output, {**as_members(message), "dead_letter_of": dead})
         else:
-            _print_one(message, form)
+            _print_one(message, form, fates)
 
     cluster.do(work, one=True)
 
@@ -128,7 +136,7 @@ def _print_record(raw: bytes, output: str) -> None:
     )
 
 
-def _print_one(message: ReceivedMessage, form: str) -> None:
+def _print_one(message: ReceivedMessage, form: str, fates: Mapping[str, Fate]) -> None:
     body = body_text(message.body, form)
     members = {
         "message id": message.message_id,
@@ -146,6 +154,9 @@ def _print_one(message: ReceivedMessage, form: str) -> None:
         "flag": message.flag,
         "body size": f"{len(message.body):,} B",
     }
+    for group, fate in fates.items():
+        dead = fate.state == "failed"
+        members[f"group {group}"] = f"dead letter (smartgo dlq show {group})" if dead else fate_text(fate)
     print_members(TEXT, message, members)
     click.echo("\nproperties")
     print_members(TEXT, message, {f"  {name}": value for name, value in sorted(message.properties.items())})

@@ -10,7 +10,7 @@ import click
 from smartgo.cli.support.completions import broker_names
 from smartgo.cli.support.output import OUTPUT, TEXT, Columns, counted, moment, print_members, print_rows, size, span
 from smartgo.cli.support.rest import RestClient, RestOptions, api_options
-from smartgo.cli.support.running import CommandError
+from smartgo.cli.support.running import MISSING, CommandError
 from smartgo.cli.support.texts import examples
 
 _DAMAGED: Final[Columns[dict[str, Any]]] = {
@@ -66,10 +66,21 @@ def scrub(rest: RestOptions, what: str, broker: str | None, broker_id: int | Non
             else:
                 store = await api.order("POST", f"{where}/scrub{which}", order)
             found = store["integrity"]
-        elif what == "status":
-            found = await api.get("/process/integrity")
         else:
-            found = await api.order("POST", "/process/scrub", order)
+            try:
+                if what == "status":
+                    found = await api.get("/process/integrity")
+                else:
+                    found = await api.order("POST", "/process/scrub", order)
+            except CommandError as error:
+                if error.exit_code != MISSING:
+                    raise
+                names = sorted({one["name"] for one in (await api.get("/brokers"))["items"]})
+                raise CommandError(
+                    f"the process that serves the REST API has no broker; name one: smartgo cluster scrub {what}"
+                    f" {names[0] if len(names) == 1 else 'BROKER'} ({', '.join(names)})",
+                    MISSING,
+                ) from None
         state = found["scrub"]
         print_members(output, found, _in_words(found, state))
         if output == TEXT and found["newest"]:

@@ -26,7 +26,7 @@ TOPIC: Final = click.option(
     "--topic",
     metavar="NAME",
     shell_complete=topic_names,
-    help="The message's topic; needed if ID was assigned by the producer.",
+    help="The message's topic. Without it a message id is looked up in one topic after another.",
 )
 _SHOWN: Final = 60  # bytes of a body in a table
 

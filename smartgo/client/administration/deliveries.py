@@ -16,13 +16,15 @@ from smartgo.client.administration.asking import TIMEOUT, Asking, body_of, defer
 from smartgo.client.administration.groups import Groups
 from smartgo.client.administration.queues import Queues
 from smartgo.client.administration.topics import Topics
-from smartgo.client.internal.redeliveries import FateState, Redeliveries, fate_text
+from smartgo.client.internal.redeliveries import FAILED, Fate, FateState, Redeliveries, fate_text
 from smartgo.client.internal.subscription import lets_in
 from smartgo.errors import CallFailed
+from smartgo.schema import properties
 from smartgo.schema.bodies import ConsumeDirectlyResult, ConsumeType, MessageModel, MessageQueue
 from smartgo.schema.codes import RequestCode
 from smartgo.schema.command import Command
 from smartgo.schema.headers.consumers import ConsumeDirectlyRequest
+from smartgo.schema.topics import DLQ_PREFIX
 
 _LISTENER_TIMEOUT: Final = 3 * TIMEOUT  # seconds for a listener
 
@@ -130,6 +132,22 @@ class DeliveryTracking:
         else:
             state = TrackState.CONSUMED
         return Track(group, state, position, wants)
+
+    @deferred
+    async def refusals(self, topic: str, found: Mapping[str, str]) -> dict[str, Fate]:
+        """
+        Return what became of a message in the groups that refused it, or gave it up: those alone, by name.
+
+        @param topic: the topic of the record; C{found}: its properties.
+        """
+        unique = found.get(properties.UNIQ_KEY, "")
+        if topic.startswith(DLQ_PREFIX):
+            return {topic.removeprefix(DLQ_PREFIX): FAILED}
+        if not unique:
+            return {}
+        redeliveries = Redeliveries(self._asking)
+        fates = {name: await redeliveries.fate(name, unique) for name in await self._topics.groups(topic)}
+        return {name: fate for name, fate in fates.items() if fate is not None and fate.state in ("refused", "failed")}
 
     @deferred
     async def consume_directly(

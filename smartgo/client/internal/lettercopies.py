@@ -14,7 +14,7 @@ class LetterCopy(NamedTuple):
     A dead letter as far as its origin goes.
 
     @ivar offset_id: its own offset id; C{stored_ms} when it became a dead letter, wall clock.
-    @ivar origin: the offset id of the first record of the message, before it was refused.
+    @ivar origin: its message: the offset id of the first record, before it was refused, with the unique id.
     @ivar resent_from: the offset id of the dead letter that its message was sent again from; empty if of none.
     """
 
@@ -26,8 +26,9 @@ class LetterCopy(NamedTuple):
     @classmethod
     def of(cls, offset_id: str, stored_ms: int, found: Mapping[str, str]) -> LetterCopy:
         """Return a dead letter by its properties."""
-        origin = found.get(properties.ORIGIN_MESSAGE_ID) or offset_id
-        return cls(offset_id, stored_ms, origin, found.get(RESENT_FROM, ""))
+        origin = found.get(properties.ORIGIN_MESSAGE_ID, "")
+        whole = f"{origin} {found.get(properties.UNIQ_KEY, '')}" if origin else offset_id
+        return cls(offset_id, stored_ms, whole, found.get(RESENT_FROM, ""))
 
 
 def older_copies(letters: Iterable[LetterCopy]) -> dict[str, str]:

@@ -38,7 +38,7 @@ from smartgo.ops.web.requestvalues import QuerySchema, read_body, read_path
 from smartgo.ops.web.routes import BODY_LIMIT, LinesAnswer, Raw, RestRoute, RouteCall, StreamAnswer, routes_of
 from smartgo.ops.web.streams import Streams
 
-_ALIASES: Final = {b"/metrics": PREFIX.encode() + b"/metrics"}
+_ALIASES: Final = {path: PREFIX.encode() + path for path in (b"/metrics", b"/health", b"/ready")}
 """Paths where others look for what stands elsewhere."""
 
 _encode = msgspec.json.Encoder(order="deterministic").encode

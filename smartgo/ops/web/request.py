@@ -26,7 +26,7 @@ T = TypeVar("T")
 _log = Logger()
 
 _PROBES: Final = frozenset(
-    {b"/metrics", *(PREFIX.encode() + path for path in (b"/metrics", b"/health", b"/ready"))},
+    {prefix + path for prefix in (b"", PREFIX.encode()) for path in (b"/metrics", b"/health", b"/ready")},
 )
 """What tells how the process is: answered at once, however many other requests are served."""
 

@@ -242,6 +242,14 @@ class RefusedTests(LettersCase):
         consumer = self.refuse()
         self.cluster.pump(8.0, 0.5)
         self.assertEqual(self.faces(), self.expected_refused(1, 2))
+        (member,) = self.json("group", "members", "billing")["connectionSet"]
+        self.assertEqual(member["retries"], 2)
+        self.assertRegex(self.out("group", "members", "billing"), r"client .* retries *\n127.* 2 *\n")
+        message = self.json("dlq", "show", "billing")[0]["message_id"]
+        self.assertIn(message, self.out("dlq", "show", "billing"))
+        self.assertIn(
+            "group billing  refused, tried again (waits for retry 1)", self.out("msg", "show", message, "-T", "Orders")
+        )
         (ok,) = [one["what"] for one in self.json("doctor") if "dead letter" in one["what"]]
         self.assertEqual(ok, "2 dead letters, all resent or acknowledged; 2 in retry")
         self.cluster.pump(5.0, 0.5)
@@ -260,6 +268,9 @@ class RefusedTests(LettersCase):
         self.assertEqual(said["in retry"], (0, 0))
         self.assertEqual(said["track"], ("DEAD", "given up: it is a dead letter of the group"))
         self.assertEqual((said["groups"][0], said["explain"]), ("dead", "dead"))
+        for id_ in (message, self.json("dlq", "show", "billing")[0]["offset_id"]):
+            self.assertRegex(self.out("msg", "show", id_), r"group billing +dead letter \(smartgo dlq show billing\)")
+            self.assertEqual(self.json("msg", "show", id_)["dead_letter_of"], ["billing"])
         self.assertEqual(self.counts()["ls"], (4, 2))
 
         self.failing = lambda number: False

@@ -40,6 +40,14 @@ class GroupTests(ClusterCase):
         self.assertEqual(len(self.seen), 20)
         return consumer
 
+    def test_retries(self) -> None:
+        """Whoever sets the retries of a group is told that clients send their own number, and where to see it."""
+        said = self.invoke("group", "create", "audit", "--retries", "1").stderr
+        self.assertIn("override the retries of a group", said)
+        self.assertIn('"smartgo group members audit"', said)
+        self.assertIn("override", self.invoke("group", "set", "audit", "--retries", "2").stderr)
+        self.assertEqual(self.invoke("group", "set", "audit", "--no-consume").stderr, "")
+
     def test_settings(self) -> None:
         """A group is created, shown, changed and deleted."""
         self.assertEqual(self.out("group", "create", "audit", "--retries", "3"), "group audit was set at broker-a\n")

@@ -29,4 +29,6 @@ class ScrubTests(ClusterCase):
         """Brokers that are not there, and a process without a broker, end with 66."""
         for words in (["status", "nobody"], ["start", "broker-a", "--id", "1"], ["status"]):
             self.refused("cluster", "scrub", *words, status=66)
+        said = self.refused("cluster", "scrub", "status", status=66)
+        self.assertIn("has no broker; name one: smartgo cluster scrub status broker-a (broker-a)", said)
         self.assertIn("--id needs the name", self.invoke("cluster", "scrub", "status", "--id", "1", status=2).stderr)

@@ -15,6 +15,16 @@ class CopiesTests(SynchronousTestCase):
         found = [LetterCopy.of("a", 1, {"ORIGIN_MESSAGE_ID": "x"}), LetterCopy.of("b", 2, {})]
         self.assertEqual(older_copies(found), {})
 
+    def test_read(self) -> None:
+        """Letters are copies by the first record and the unique id together: one of the two is not enough."""
+        letters = [
+            LetterCopy.of(name, at, {"ORIGIN_MESSAGE_ID": origin, "UNIQ_KEY": unique})
+            for at, (name, origin, unique) in enumerate(
+                (("a", "x", "1"), ("b", "x", "2"), ("c", "y", "1"), ("d", "x", "1"))
+            )
+        ]
+        self.assertEqual(older_copies(letters), {"a": "d"})
+
     def test_twice(self) -> None:
         """A message that was given back twice has two letters of one origin."""
         found = [LetterCopy("b", 2, "x", ""), LetterCopy("a", 1, "x", ""), LetterCopy("c", 3, "y", "")]

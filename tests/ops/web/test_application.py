@@ -109,7 +109,7 @@ class LimitTests(FrontCase):
         self.assertEqual(len(self.slow.waiting), most)
         answer = self.front.ask("GET", "/session")
         self.assertEqual((answer.status, answer.headers["retry-after"]), (503, "1"))
-        for probe in ("/health", "/ready", "/metrics", "//metrics"):
+        for probe in ("/health", "/ready", "/metrics", "//metrics", "//health", "//ready"):
             self.assertEqual(self.front.ask("GET", probe).status, 200, probe)
         self.slow.waiting.pop().callback({"a": 1})
         self.front.cluster.pump()
