@@ -18,7 +18,7 @@ from smartgo.config.loading import BROKER, load
 from smartgo.env.interfaces import IEnvironment
 from smartgo.errors import SettingError, StoreError
 from smartgo.store.offline.directory import OfflineStore
-from smartgo.store.offline.findings import StoreCheckResult
+from smartgo.store.offline.findings import REPAIR, StoreCheckResult
 from smartgo.store.offline.rows import RecordFilter
 from smartgo.store.offline.storecheck import StoreCheck
 from smartgo.store.settings import StoreSettings
@@ -191,7 +191,7 @@ def print_check(summary: StoreCheckResult, output: str) -> None:
     )
     click.echo()
     if not summary.findings:
-        click.echo("No problems found.")
+        click.echo(f"No problems found.\n{verdict(summary)}")
         return
     print_table(
         summary.findings,
@@ -199,3 +199,17 @@ def print_check(summary: StoreCheckResult, output: str) -> None:
     )
     if summary.more:
         click.echo(f"and {summary.more:,} more")
+    click.echo(f"\n{verdict(summary)}")
+
+
+def verdict(summary: StoreCheckResult) -> str:
+    """Return the end of a check's report: whether the store is sound."""
+    if summary.damaged:
+        return "The store is damaged: smartgo store repair --dry-run shows what can be done."
+    if any(one.weight == REPAIR for one in summary.findings):
+        return "The store is sound: the next start of a broker repairs what is listed."
+    if summary.clean:
+        return "The store is sound."
+    return (
+        "The store is sound. It was not closed in order, as a copy of a running one is not: the next start recovers it."
+    )

@@ -46,6 +46,7 @@ class CheckTests(CommandCase):
         self.assertEqual(found["end"], 1048576 + manifest["commitLogFiles"][-1]["endOfRecords"])
         self.assertEqual(found["index_files"], len(manifest["indexFiles"]))
         self.assertIn("No problems found.", self.out("check", ROOT, *SETTINGS))
+        self.assertRegex(self.out("store", "verify", ROOT, *SETTINGS), r"\nThe store is sound\.[^\n]*\n$")
 
     def test_progress(self) -> None:
         """The progress counts to the end of what was written, not to that of the allocated files."""
@@ -61,6 +62,8 @@ class CheckTests(CommandCase):
         self.lay("store-a-crash")
         found = self.check()
         self.assertEqual({one["weight"] for one in found["findings"]}, {"repair"})
+        words = self.out("store", "verify", ROOT, *SETTINGS).splitlines()[-1]
+        self.assertEqual(words, "The store is sound: the next start of a broker repairs what is listed.")
 
     def test_record(self) -> None:
         """A flipped bit in a body is damage; what follows is checked all the same."""
@@ -75,6 +78,8 @@ class CheckTests(CommandCase):
         (one,) = [one for one in found["findings"] if one["weight"] == "damage"]
         self.assertIn("CRC", one["what"])
         self.assertIn(f"byte {message['physicalOffset'] % 1048576}", one["where"])
+        words = self.invoke("store", "verify", ROOT, *SETTINGS, status=1).stdout.splitlines()[-1]
+        self.assertIn("The store is damaged", words)
 
     def test_unit(self) -> None:
         """A unit that leads elsewhere, has another tag, or is missing is damage."""

@@ -41,7 +41,7 @@ class MissingTests(ConsoleCase):
         self.do(self.vanish)
         page.reload()
         bar = page.locator(".bar-cluster")
-        bar.get_by_text("2 of 3 brokers missing").wait_for()
+        bar.get_by_text("2 of 3 broker processes missing").wait_for()
         self.assertEqual(bar.locator(".dot-bad").count(), 1)
         page.locator(".stats").get_by_text(f"2 missing, {LOST}").wait_for()
         attention = page.locator(".attention")
@@ -131,7 +131,7 @@ class MissingTests(ConsoleCase):
         self.do(self.vanish)
         page.reload()
         page.locator("[data-test=language]").click()
-        page.locator(".bar-cluster").get_by_text("3 个 Broker 中有 2 个缺失").wait_for()
+        page.locator(".bar-cluster").get_by_text("3 个 Broker 进程中有 2 个缺失").wait_for()
         for place in ("overview", "cluster", "cluster/broker-x", "topics", "topics/Orders"):
             self.go(page, place)
             page.locator("main").filter(has_text=re.compile("缺失|无法访问")).wait_for()

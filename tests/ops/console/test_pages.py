@@ -203,7 +203,7 @@ class PagesTests(ConsoleCase):
         """The overview shows which broker name has only slaves, and not that all brokers are up."""
         self.do(self.register_slave, "lonely")
         page.reload()
-        page.locator(".stat", has_text="Brokers").get_by_text("without a master: 1").wait_for()
+        page.locator(".stat", has_text="Broker processes").get_by_text("without a master: 1").wait_for()
         page.get_by_role("link", name="Broker lonely has no master and cannot store messages").click()
         page.get_by_text("lonely", exact=True).first.wait_for()
 
@@ -224,7 +224,7 @@ class PagesTests(ConsoleCase):
         page.reload()
         page.locator(".bar-health", has_text="without a master: 1").wait_for()
         row = page.locator(".node-facts div", has_text="Connecting")
-        row.get_by_text("\N{EN DASH}", exact=True).wait_for()
+        row.get_by_text("copies nothing", exact=True).wait_for()
         page.unroute_all(behavior="wait")
 
     # -- messages ----------------------------------------------------------------------------------------------------

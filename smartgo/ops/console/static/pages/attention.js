@@ -53,7 +53,7 @@ function findings(brokers, registries, groups, rules) {
     else if (one.members === 0) found.push({ tone: "warn", place, text: t("attention.nobody", values) });
     else {
       const tone = toneOf(rules, "group-late", (one.progress.lagMs ?? 0) / 1000);
-      if (tone) found.push({ tone, place, text: t("attention.late", values) });
+      if (tone) found.push({ tone, place, text: t(one.progress.consumeTps > 0 ? "attention.late" : "attention.stopped", values) });
     }
   }
   return found.sort((one, other) => (other.tone === "bad") - (one.tone === "bad"));

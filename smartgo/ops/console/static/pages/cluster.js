@@ -49,7 +49,7 @@ function clusters(rows) {
     names.get(row.name).push(row);
   }
   return [...found].map(
-    ([cluster, names]) => html`<${Card} key=${cluster} title=${cluster} actions=${html`<span class="sub">${tn("cluster.count", names.size)}</span>`}>
+    ([cluster, names]) => html`<${Card} key=${cluster} title=${cluster} actions=${html`<span class="sub">${tn("cluster.count", names.size)}, ${tn("cluster.processes", [...names.values()].flat().length)}</span>`}>
       <div class="nodes">
         ${[...names].map(([name, members]) => members.sort((one, other) => one.id - other.id).map((one) => html`<${Node} key=${one.address} one=${one} />`))}
       </div>

@@ -60,7 +60,7 @@ export default function Overview({ query }) {
     </div>
     <${Brokers} now=${now} />
     <div class="cards">
-      <${Behind} groups=${groups} />
+      <${Behind} groups=${groups} count=${totals.data?.applicationGroups} />
       <${Dead} />
     </div>
   <//>`;
@@ -77,7 +77,7 @@ function Totals({ data, now }) {
   ];
   return html`<div class="stats">
     <${Stat}
-      label=${t("figure.brokers")}
+      label=${t("overview.processes")}
       value=${data.brokersDown ? `${data.brokers - data.brokersDown} / ${data.brokers}` : number(data.brokers)}
       tone=${data.brokersDown || orphans ? "bad" : undefined}
       note=${wrong.filter(Boolean).join(", ") || t("overview.up")}
@@ -110,7 +110,7 @@ function Brokers({ now }) {
 }
 
 // The groups with the highest lag, among the first two hundred.
-function Behind({ groups }) {
+function Behind({ groups, count }) {
   const rows = [...groups.values()]
     .filter((one) => one.progress?.lag > 0)
     .sort((one, other) => other.progress.lag - one.progress.lag)
@@ -121,10 +121,11 @@ function Behind({ groups }) {
     { id: "lag", title: t("column.lag"), num: true, cell: (one) => number(one.progress.lag) },
     { id: "time", title: t("column.lagTime"), num: true, cell: (one) => durationMs(one.progress.lagMs) },
   ];
+  const known = groups.size > 0 || count === 0;
   return html`<${Card} title=${t("overview.behind")} flush>
     ${rows.length
       ? html`<${Table} columns=${columns} rows=${rows} label=${t("overview.behind")} rowKey=${(one) => one.name} rowPlace=${(one) => [["groups", one.name]]} />`
-      : html`<${Empty} icon=${groups.size ? "check" : "groups"} title=${t(groups.size ? "overview.nobehind" : "chart.waiting")} />`}
+      : html`<${Empty} icon=${known ? "check" : "groups"} title=${t(known ? "overview.nobehind" : "chart.waiting")} />`}
   <//>`;
 }
 
