@@ -92,11 +92,12 @@ def as_slave(settings: StoreSettings, ack_mode: str) -> StoreSettings:
     )
 
 
-def durability(store: StoreConfig, role: str, ack_mode: str = "append") -> str:
+def durability(store: StoreConfig, role: str, ack_mode: str = "append", one_disk: bool = False) -> str:
     """
     Return in one line what an acknowledged message survives (reliability D1).
 
     @param ack_mode: what a slave confirms: C{append} or C{flush}.
+    @param one_disk: the slaves, if there are any, are on the same disk.
     """
     if role == "SLAVE":
         kept = "on its disk" if ack_mode == "flush" else "in its memory or on its disk"
@@ -108,7 +109,9 @@ def durability(store: StoreConfig, role: str, ack_mode: str = "append") -> str:
             "an acknowledged message survives the process; a power failure loses at most the last 1.0 s or 16 MiB, "
             "whichever is less"
         )
-    if role == "SYNC_MASTER":
+    if one_disk:
+        copies = "all data are on one disk, and its loss loses all messages"
+    elif role == "SYNC_MASTER":
         copies = (
             "a slave has it too, so that it survives the loss of this disk, unless the answer is SLAVE_NOT_AVAILABLE or"
             " FLUSH_SLAVE_TIMEOUT"

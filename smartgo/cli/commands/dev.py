@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os.path
+import shlex
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Final
 
@@ -10,6 +11,7 @@ import click
 from twisted.internet.defer import Deferred
 
 from smartgo.broker.settings.storesettings import durability
+from smartgo.cli.support.contextfile import DEFAULT_REGISTRY
 from smartgo.cli.support.embedded import EmbeddedNode, configuration_of, surroundings
 from smartgo.cli.support.localcluster import LOG_FILE, MOST, REGISTRY_ROLE, ClusterShape, names_in, plan, settings_in
 from smartgo.cli.support.localtoken import DATA, LocalToken
@@ -105,7 +107,7 @@ def dev(
             click.echo(f"broker      {node.broker}")
             click.echo(f"store       {configuration.store.store_path_root_dir}")
             click.echo(f"durability  {node.durability}")
-            say_ready(node.ops, token)
+            say_ready(node.ops, token, node.registry)
             raise CommandError(f"the store failed: {await failed}", STORE_FAILED)
         finally:
             if token is not None:
@@ -163,8 +165,8 @@ class LocalCluster:
                 token = LocalToken(self._env, self._root, console)
             click.echo(f"registries  {registries}")
             click.echo(f"data        {self._root}")
-            click.echo(f"durability  {durability(broker.store, broker.broker.broker_role)}")
-            say_ready(console, token)
+            click.echo(f"durability  {durability(broker.store, broker.broker.broker_role, one_disk=True)}")
+            say_ready(console, token, registries)
             await processes.over
             raise CommandError("all nodes have stopped")
         finally:
@@ -173,6 +175,7 @@ class LocalCluster:
             if console is not None:
                 await console.stopService()
             await processes.stop()
+            click.echo("Stopped.")
 
     def _load(self, tables: Sequence[str], flags: Mapping[str, str]) -> Configuration:
         return load(surroundings(self._env), tables, self._config, self._content, flags)
@@ -194,13 +197,22 @@ def _warn(words: str) -> None:
     click.echo(f"smartgo: {words}", err=True)
 
 
-def say_ready(console: Ops | None, token: LocalToken | None = None) -> None:
-    """Print the console's login link, and that all nodes are ready."""
+def say_ready(console: Ops | None, token: LocalToken | None, registries: str) -> None:
+    """
+    Print the console's login link, the variables by which commands find the cluster, and that all nodes are ready.
+
+    @param registries: C{host:port} of each, separated by semicolons.
+    """
     if console is not None:
         click.echo(f"console     {console.login_url()}")
         click.echo("            (this link logs you in as admin; it works once and expires in one hour)")
     if token is not None:
         click.echo(f"            (for another link: {token.command()})")
+    variables = [] if registries == DEFAULT_REGISTRY else [f"NAMESRV_ADDR={shlex.quote(registries)}"]
+    variables += [] if token is None else token.variables()
+    if variables:
+        click.echo(f"commands    export {' '.join(variables)}")
+        click.echo("            (in the terminal where you use this cluster)")
     click.echo("Ready. Stop with ctrl-C.")
 
 

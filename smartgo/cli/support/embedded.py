@@ -106,7 +106,7 @@ class EmbeddedNode:
         self._started: list[Service] = []
         self.registry = configuration.broker.namesrv_addr[0]
         self.broker = self._broker.address
-        self.durability = durability(configuration.store, configuration.broker.broker_role)
+        self.durability = durability(configuration.store, configuration.broker.broker_role, one_disk=True)
 
     def _warn(self, words: str) -> None:
         self._log.warn("{words}", words=words)

@@ -8,6 +8,7 @@ the token of the process that it asks.
 from __future__ import annotations
 
 import os.path
+import shlex
 from typing import TYPE_CHECKING, Final
 from urllib.parse import urlsplit
 
@@ -76,11 +77,18 @@ class LocalToken:
         if self._files.exists(self.path):
             self._files.remove(self.path)
 
+    def variables(self) -> list[str]:
+        """Return the variables by which commands in a shell find the REST API and the token, as far as needed."""
+        found = [] if self._port == OPS_PORT else [f"SMARTGO_API={self._url}"]
+        if self._directory != os.path.abspath(DATA):
+            found.append(f'SMARTGO_TOKEN="$(cat {shlex.quote(self.path)})"')
+        return found
+
     def command(self) -> str:
         """Return the command that prints another login link, for a person in the present directory."""
         words = ["smartgo console"]
         if self._port != OPS_PORT:
             words.append(f"--api {self._url}")
         if self._directory != os.path.abspath(DATA):
-            words.append(f"--token-file {self.path}")
+            words.append(f"--token-file {shlex.quote(self.path)}")
         return " ".join(words)

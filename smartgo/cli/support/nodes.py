@@ -25,6 +25,7 @@ from smartgo.cli.support.localcluster import NodePlan
 from smartgo.cli.support.output import printable
 from smartgo.cli.support.running import FAILED, CommandError
 from smartgo.env.interfaces import IEnvironment
+from smartgo.node.process import PortTaken, probe_ports
 
 STOP_TIMEOUT: Final = 20.0
 """Seconds after SIGTERM until a node is killed; it needs 10 at most (reliability D14)."""
@@ -113,6 +114,7 @@ class NodeProcesses:
         self._config = ""
         self._ears: list[IListeningPort] = []
         self._stopping = False
+        self._died: list[NodePlan] = []
         self.running: list[NodeProcess] = []
         self.over: Deferred[None] = Deferred()
 
@@ -162,7 +164,11 @@ class NodeProcesses:
         if self.running:
             twistd = os.path.join(os.path.dirname(sys.executable), "twistd")
             again = shlex.join([twistd, *process.node.arguments(self._config)])
-            self._say(f"the other nodes keep running; to restart {process.node.name}: {again}")
+            self._say(
+                f"the other nodes keep running; to restart {process.node.name}, in another terminal: {again}\n"
+                "    It then runs until it is stopped there: ctrl-C in this terminal does not end it."
+            )
+        self._died.append(process.node)
         if not self.running and not self.over.called:
             self.over.callback(None)
         return process
@@ -197,6 +203,17 @@ class NodeProcesses:
         for ear in self._ears:
             await maybeDeferred(ear.stopListening)
         self._ears.clear()
+        for node in self._died:
+            if self._is_in_use(node.address):
+                self._say(f"{node.name} was started again by hand and goes on at {node.address}: stop it there")
+
+    def _is_in_use(self, address: str) -> bool:
+        host, _, port = address.rpartition(":")
+        try:
+            probe_ports(self._env, [(host.strip("[]"), int(port), "a node")])
+        except PortTaken:
+            return True
+        return False
 
     async def _end(self, processes: Sequence[NodeProcess]) -> None:
         for process in processes:

@@ -72,6 +72,8 @@ _BY_CODE: Final[Mapping[int, int]] = {
 
 _NO_ROUTE: Final = re.compile(r"No topic route info in name server for the topic: (\S+)")  # of a registry
 _PLAIN: Final = outages.__name__  # what it says is for the user of a command
+_RECOVERIES: Final = ("smartgo.ops.membership.memory", "smartgo.ops.alerts.monitor")
+"""Modules whose infos end what they warned of: a broker is back, an alert is resolved."""
 
 Work = Callable[[IEnvironment], Coroutine[Deferred[Any], Any, None]]
 
@@ -118,9 +120,9 @@ def begin_logging(verbose: bool) -> None:
     """
     Write the log to standard error, rate-limited so that peers cannot flood it (L{LogLimit}).
 
-    @param verbose: log everything; else only warnings and errors, and that a broker answers again. Stalls of the
-        reactor are left out: a busy machine has many, and the user of a command can do nothing about them. They are
-        counted all the same.
+    @param verbose: log everything; else only warnings and errors, that a broker answers or is registered again, and
+        that an alert is resolved. Stalls of the reactor are left out: a busy machine has many, and the user of a
+        command can do nothing about them. They are counted all the same.
     """
 
     @provider(ILogObserver)
@@ -133,7 +135,8 @@ def begin_logging(verbose: bool) -> None:
 
     least = LogLevel.info if verbose else LogLevel.warn
     levels = LogLevelFilterPredicate(defaultLogLevel=least)
-    levels.setLogLevelForNamespace(_PLAIN, LogLevel.info)
+    for name in (_PLAIN, *_RECOVERIES):
+        levels.setLogLevelForNamespace(name, LogLevel.info)
     if not verbose:
         levels.setLogLevelForNamespace(stalls.__name__, LogLevel.error)
     observer = FilteringLogObserver(LogLimit(write), [levels])

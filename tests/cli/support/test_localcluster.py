@@ -14,6 +14,7 @@ from typing import Any, cast
 
 from twisted.internet.defer import Deferred
 from twisted.internet.error import ProcessDone, ProcessExitedAlready, ProcessTerminated
+from twisted.internet.protocol import Factory
 from twisted.python.failure import Failure
 from twisted.trial.unittest import SynchronousTestCase
 
@@ -276,8 +277,19 @@ class NodesTests(SynchronousTestCase):
         self.assertIn("the other nodes keep running", again)
         self.assertIn("twistd --nodaemon --pidfile= --logfile=/d/broker-b/broker-b.log smartgo-broker", again)
         self.assertNoResult(self.nodes.over)
+        self.assertIn("to restart broker-b, in another terminal: ", again)
         self.successResultOf(Deferred.fromCoroutine(self.nodes.stop()))
         self.assertEqual(self.spawned["broker-b"].signals, [])
+        self.assertEqual(self.said, [told, again])
+
+    def test_restarted_by_hand(self) -> None:
+        """A node that a person started again is no part of the cluster: it is named when the others have stopped."""
+        self.run_all()
+        self.spawned["broker-b"].end(number=signal.SIGKILL)
+        address = self.spawned["broker-b"].protocol.node.address
+        self.env.network.listen(f"tcp:{address.rpartition(':')[2]}", Factory())
+        self.successResultOf(Deferred.fromCoroutine(self.nodes.stop()))
+        self.assertEqual(self.said[-1], f"broker-b was started again by hand and goes on at {address}: stop it there")
 
     def test_last(self) -> None:
         """When the last has ended, it is over."""

@@ -23,6 +23,8 @@ from smartgo.errors import (
     StoreHeld,
 )
 from smartgo.node.stalls import StallWatch
+from smartgo.ops.alerts import monitor
+from smartgo.ops.membership import memory
 from tests.fakes import FakeEnvironment
 
 
@@ -67,6 +69,14 @@ class LoggingTests(SynchronousTestCase):
                 ["smartgo: broker vm does not answer; trying again: refused", "smartgo: broker vm answers again"],
             )
             self.said.clear()
+
+    def test_recoveries(self) -> None:
+        """That a broker is registered again and that an alert is resolved is written, as the opposite was."""
+        for module in (memory.MemberMemory, monitor.AlertMonitor):
+            source = self.logger(namespace=module._log.namespace)
+            source.info("it is well again")
+            source.debug("nobody needs this")
+        self.assertEqual(self.said, ["info: it is well again"] * 2)
 
     def test_flood(self) -> None:
         """Who floods a node that a command runs in itself does not flood the log."""
