@@ -163,7 +163,9 @@ def _read_simulation(line: str) -> Failure | None:
     found = json.loads(line)
     if found["verdict"] != "invalid":
         return None
-    return Failure(found["seed"], tuple(dict.fromkeys(one.split(":")[0] for one in found["violations"])))
+    rules = dict.fromkeys(one.split(":")[0] for one in found["violations"])
+    rules.pop("unknown", None)  # what cannot be said is no rule
+    return Failure(found["seed"], tuple(rules))
 
 
 def _histories(asked: argparse.Namespace, seeds: Sequence[int]) -> Sequence[str]:

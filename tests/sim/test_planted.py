@@ -121,7 +121,8 @@ class SearchTests(SynchronousTestCase):
         line = {"seed": 7, "verdict": "valid", "violations": [], "hits": {}}
         self.assertEqual(read(json.dumps(line)), None)
         self.assertEqual(read(json.dumps({**line, "verdict": "unknown"})), None)
-        line = {**line, "verdict": "invalid", "violations": ["lost: message 3", "hole: in T", "lost: message 4"]}
+        violations = ["lost: message 3", "hole: in T", "lost: message 4", "unknown: the final read left out a queue"]
+        line = {**line, "verdict": "invalid", "violations": violations}
         self.assertEqual(read(json.dumps(line)), Failure(7, ("lost", "hole")))
 
     def test_histories(self) -> None:
