@@ -8,6 +8,7 @@ from typing import Final
 import click
 
 from smartgo.cli.support.output import TEXT, counted, moment, print_members, print_table, span
+from smartgo.client.administration.groups import DEFAULT_RETRIES
 from smartgo.schema.bodies import ConsumerRunningInfo, ProcessQueueInfo
 
 _LONG: Final = 60_000
@@ -69,7 +70,7 @@ def _settings(told: Mapping[str, str]) -> dict[str, object]:
         if orderly
         else f"concurrently{at_once}",
         "listener calls": _calls(told, threads),
-        "retries": None if retries is None else "as the broker's default" if retries < 0 else retries,
+        "retries": retries if retries is None or retries >= 0 else "no limit" if orderly else DEFAULT_RETRIES,
         "gives back after": None if timeout is None or orderly else f"{timeout} min in the listener",
         "client version": told.get("PROP_CLIENT_VERSION"),
         "registries": told.get("PROP_NAMESERVER_ADDR"),

@@ -48,7 +48,8 @@ BUILT_IN: Final = frozenset(
 """Groups that every broker has for itself."""
 _INTERNAL: Final = "CID_RMQ_SYS_"
 _MEMBERS_ASKED: Final = 20
-_DEFAULT_RETRIES: Final = 16  # what clients ask for that were told -1
+DEFAULT_RETRIES: Final = 16
+"""The retries that clients ask for whose setting is -1."""
 
 _OFFLINE = (ResponseCode.CONSUMER_NOT_ONLINE,)
 _NO_GROUP = (ResponseCode.SUBSCRIPTION_GROUP_NOT_EXIST,)
@@ -72,7 +73,7 @@ def _retries_of(info: ConsumerRunningInfo) -> int | None:
         return None
     if told >= 0:
         return told
-    return None if info.properties.get("PROP_CONSUMEORDERLY") == "true" else _DEFAULT_RETRIES
+    return None if info.properties.get("PROP_CONSUMEORDERLY") == "true" else DEFAULT_RETRIES
 
 
 class Groups:

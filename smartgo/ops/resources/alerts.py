@@ -14,9 +14,10 @@ from smartgo.health.judgements import JUDGEMENTS, Unit
 from smartgo.ops.alerts.monitor import AlertMonitor
 from smartgo.ops.alerts.rules import RULES, Rule, Severity, Subject
 from smartgo.ops.alerts.subjects import KnownSubjects
-from smartgo.ops.alerts.table import Alert, PastAlert, RuleAdjustment, Silence, State, Summary
+from smartgo.ops.alerts.table import Alert, PastAlert, RuleAdjustment, Silence, Summary
 from smartgo.ops.problems import UNKEPT, Problem
-from smartgo.ops.web.pagination import ListQuery, Page, page_of
+from smartgo.ops.resources.alertqueries import AlertSearchQuery, AlertsQuery
+from smartgo.ops.web.pagination import Page, page_of
 from smartgo.ops.web.routes import ADMIN, READ, RouteCall, StreamAnswer, route
 from smartgo.ops.web.streams import EventStream, IStreamSource
 
@@ -84,19 +85,6 @@ class RuleRow(msgspec.Struct, rename="camel"):
 
 
 RuleName = Annotated[str, Meta(min_length=1, max_length=64, pattern="^[a-z-]+$", description="A rule's name.")]
-AlertsState = Annotated[State | None, Meta(description="Only those in this state.")]
-AlertsSeverity = Annotated[Severity | None, Meta(description="Only those of this severity.")]
-AlertsSilenced = Annotated[
-    bool | None, Meta(description="true: only silenced alerts; false: only those that are not silenced.")
-]
-
-
-class AlertsQuery(ListQuery, kw_only=True):
-    """Filters of alerts; C{q} is searched in rule and subject."""
-
-    state: AlertsState = None
-    severity: AlertsSeverity = None
-    silenced: AlertsSilenced = None
 
 
 class RulePath(msgspec.Struct):
@@ -228,7 +216,7 @@ class AlertsApi:
             and query.severity in (None, one.severity)
             and query.silenced in (None, one.silence is not None)
         ]
-        return page_of(rows, query, _SORTS, lambda one: f"{one.rule} {one.subject}", "-severity")
+        return page_of(rows, query, _SORTS, query.text, "-severity")
 
     def _row(self, alert: Alert) -> AlertRow:
         rule = self._monitor.table.rule(alert.rule)
@@ -258,11 +246,11 @@ class AlertsApi:
         """
         return AlertsSource(self._monitor)
 
-    @route("GET", "/alerts/history", scope=READ, query=ListQuery, answer=Page[PastRow], remote=False)
-    def history(self, call: RouteCall[None, ListQuery, None]) -> Page[PastRow]:
+    @route("GET", "/alerts/history", scope=READ, query=AlertSearchQuery, answer=Page[PastRow], remote=False)
+    def history(self, call: RouteCall[None, AlertSearchQuery, None]) -> Page[PastRow]:
         """List the last 500 alerts that fired, newest first; sorted by firedMs, rule or subject."""
         rows = [self._past(one) for one in self._monitor.table.history]
-        return page_of(rows, call.query, _PAST_SORTS, lambda one: f"{one.rule} {one.subject}", "-firedMs")
+        return page_of(rows, call.query, _PAST_SORTS, call.query.text, "-firedMs")
 
     def _past(self, past: PastAlert) -> PastRow:
         rule = self._monitor.table.default(past.rule)

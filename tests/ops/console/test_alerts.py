@@ -6,6 +6,7 @@ import json
 import re
 from importlib.resources import files
 from typing import TYPE_CHECKING, ClassVar
+from urllib.parse import quote
 
 from twisted.trial.unittest import SynchronousTestCase
 
@@ -53,6 +54,23 @@ class AlertsPageTests(ConsoleCase):
         page.locator("[data-test=alarm]").get_by_text("2", exact=True).wait_for()
         self.do(self.fire)
         page.locator("[data-test=alarm]").wait_for(state="detached")
+
+    @in_browser()
+    def test_names(self, page: Page) -> None:
+        """A rule has its key beside its title, and the search of alerts finds both."""
+        self.do(self.fire, "broker-x")
+        for tab in ("alerts", "alerts/history"):
+            for text, found in (("does NOT answer", 1), ("broker-down", 1), ("disk is nearly", 0)):
+                self.go(page, f"{tab}?q={quote(text)}")
+                row = page.get_by_role("row").filter(has_text="broker-x")
+                if found:
+                    row.get_by_text("Broker does not answer").wait_for()
+                    row.get_by_text("broker-down", exact=True).wait_for()
+                else:
+                    page.get_by_role("button", name="Show all").wait_for()
+                    self.assertEqual(row.count(), 0)
+        self.go(page, "alerts/rules")
+        page.get_by_role("row").filter(has_text="Disk is nearly full").get_by_text("disk-full", exact=True).wait_for()
 
     @in_browser()
     def test_silence(self, page: Page) -> None:

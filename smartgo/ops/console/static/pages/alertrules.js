@@ -7,7 +7,7 @@ import { t } from "../app/i18n.js";
 import { Badge, Button, Card, Check, Field, Loaded } from "../app/parts.js";
 import { useResource } from "../app/resource.js";
 import { Table } from "../app/table.js";
-import { amount, ruleName, Runbook, severityTone } from "./alertwords.js";
+import { amount, ruleName, RuleTitle, Runbook, severityTone } from "./alertwords.js";
 
 // In the order of the server's table.
 export const RULES = [
@@ -49,7 +49,7 @@ export function AlertRules() {
   const set = (one) => one.threshold !== one.defaultThreshold || one.seconds !== one.defaultSeconds;
   const columns = [
     { id: "severity", title: t("alerts.severity"), cell: (one) => html`<${Badge} tone=${one.enabled ? severityTone(one) : "plain"}>${t(`severity.${one.severity}`)}<//>` },
-    { id: "what", title: t("alerts.what"), cell: (one) => html`<details class="setting"><summary><b>${ruleName(one.name)}</b></summary><p class="soft">${t(`alert.${one.name}.about`)}</p><${Runbook} one=${one} /></details>` },
+    { id: "what", title: t("alerts.what"), cell: (one) => html`<details class="setting"><summary><${RuleTitle} rule=${one.name} /></summary><p class="soft">${t(`alert.${one.name}.about`)}</p><${Runbook} one=${one} /></details>` },
     { id: "kind", title: t("alerts.kind"), hide: true, cell: (one) => t(`alerts.kind.${one.kind}`) },
     { id: "threshold", title: t("alerts.threshold"), num: true, cell: (one) => (one.adjustable ? html`<span class="nowrap">> ${amount(one.unit, one.threshold)}${one.window > 0 && html` <span class="sub">${t("alerts.window", { duration: duration(one.window) })}</span>`}</span>` : "") },
     { id: "seconds", title: t("alerts.for"), num: true, cell: (one) => (one.seconds ? duration(one.seconds) : t("alerts.atonce")) },

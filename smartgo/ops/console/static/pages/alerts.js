@@ -10,9 +10,9 @@ import { useResource } from "../app/resource.js";
 import { href, setQuery } from "../app/router.js";
 import { RemoteTable, Table } from "../app/table.js";
 import { AlertReceivers } from "./alertreceivers.js";
-import { AlertRules } from "./alertrules.js";
+import { AlertRules, RULES } from "./alertrules.js";
 import { SilenceForm } from "./silenceform.js";
-import { amount, ruleName, Runbook, severityTone, STATE_TONES, Subject } from "./alertwords.js";
+import { amount, ruleName, RuleTitle, rulesTitled, Runbook, severityTone, STATE_TONES, Subject } from "./alertwords.js";
 
 const TABS = ["now", "history", "rules", "silences", "receivers"];
 
@@ -22,7 +22,7 @@ export default function Alerts({ parts, query }) {
   return html`<${Page} title=${t("nav.alerts")} about=${t("alerts.about")}>
     <${Tabs} tabs=${tabs} chosen=${tab} label=${t("nav.alerts")} />
     ${tab === "now" && html`<${Now} query=${query} />`}
-    ${tab === "history" && html`<${History} />`}
+    ${tab === "history" && html`<${History} query=${query} />`}
     ${tab === "rules" && html`<${AlertRules} />`}
     ${tab === "silences" && html`<${Silences} />`}
     ${tab === "receivers" && html`<${AlertReceivers} />`}
@@ -43,7 +43,7 @@ function Now({ query }) {
   }
   const columns = [
     { id: "severity", title: t("alerts.severity"), sort: "severity", cell: (one) => html`<${Badge} tone=${one.state === "resolved" || one.cause ? "plain" : severityTone(one)}>${t(`severity.${one.severity}`)}<//>` },
-    { id: "what", title: t("alerts.what"), sort: "rule", cell: (one) => html`<details class="setting"><summary><b>${ruleName(one.rule)}</b></summary>${one.detail && html`<p>${one.detail}</p>`}<p class="soft">${t(`alert.${one.rule}.about`)}</p><${Runbook} one=${one} /></details>` },
+    { id: "what", title: t("alerts.what"), sort: "rule", cell: (one) => html`<details class="setting"><summary><${RuleTitle} rule=${one.rule} /></summary>${one.detail && html`<p>${one.detail}</p>`}<p class="soft">${t(`alert.${one.rule}.about`)}</p><${Runbook} one=${one} /></details>` },
     { id: "subject", title: t("alerts.subject"), sort: "subject", cell: (one) => html`<${Subject} one=${one} />` },
     { id: "value", title: t("alerts.value"), num: true, cell: (one) => (one.unit === "state" ? "" : html`<b>${amount(one.unit, one.value)}</b> <span class="sub nowrap">> ${amount(one.unit, one.threshold)}</span>`) },
     { id: "state", title: t("alerts.state"), sort: "state", cell: (one) => html`<span class="badges"><${Badge} tone=${one.silence ? "plain" : STATE_TONES[one.state]}>${t(`alerts.state.${one.state}`)}<//>${one.silence && html`<${Badge} title=${one.silence.comment}>${t("alerts.silenced", { who: one.silence.who })}<//>`}${one.cause && html`<${Badge}>${t("alerts.caused", { rule: ruleName(one.cause) })}<//>`}</span>` },
@@ -70,7 +70,7 @@ function Now({ query }) {
     <${Card} flush>
       <${RemoteTable}
         where="/alerts"
-        query=${{ state: query.state, silenced: query.silenced }}
+        query=${{ state: query.state, silenced: query.silenced, rules: rulesTitled(RULES, query.q) }}
         columns=${columns}
         defaultSort="-severity"
         label=${t("nav.alerts")}
@@ -85,18 +85,18 @@ function Now({ query }) {
     <//>`;
 }
 
-function History() {
+function History({ query }) {
   const columns = [
     { id: "fired", title: t("alerts.fired"), sort: "firedMs", cell: (one) => html`<span class="nowrap"><${Time} ms=${one.firedMs} /></span>` },
     { id: "severity", title: t("alerts.severity"), cell: (one) => html`<${Badge} tone=${severityTone(one)}>${t(`severity.${one.severity}`)}<//>` },
-    { id: "what", title: t("alerts.what"), sort: "rule", cell: (one) => html`<b>${ruleName(one.rule)}</b>` },
+    { id: "what", title: t("alerts.what"), sort: "rule", cell: (one) => html`<${RuleTitle} rule=${one.rule} />` },
     { id: "subject", title: t("alerts.subject"), sort: "subject", cell: (one) => html`<${Subject} one=${one} />` },
     { id: "peak", title: t("alerts.peak"), num: true, cell: (one) => (one.unit === "state" ? "" : amount(one.unit, one.peak)) },
     { id: "lasted", title: t("alerts.lasted"), num: true, cell: (one) => (one.resolvedMs ? duration((one.resolvedMs - one.sinceMs) / 1000) : html`<${Badge} tone="bad">${t("alerts.state.firing")}<//>`) },
     { id: "silenced", title: "", cell: (one) => one.silenced && html`<${Badge}>${t("alerts.quiet")}<//>` },
   ];
   return html`<${Card} flush>
-    <${RemoteTable} where="/alerts/history" columns=${columns} defaultSort="-firedMs" label=${t("alerts.tab.history")} filterText=${t("alerts.filter")} rowKey=${(one) => one.id} every=${30000} empty=${html`<${Empty} icon="check" title=${t("alerts.nohistory")} />`} />
+    <${RemoteTable} where="/alerts/history" query=${{ rules: rulesTitled(RULES, query.q) }} columns=${columns} defaultSort="-firedMs" label=${t("alerts.tab.history")} filterText=${t("alerts.filter")} rowKey=${(one) => one.id} every=${30000} empty=${html`<${Empty} icon="check" title=${t("alerts.nohistory")} />`} />
   <//>`;
 }
 
@@ -109,7 +109,7 @@ function Silences() {
     if (await attempt(() => del(path`/alerts/silences/${one.id}`), t("silence.ended"))) found.reload();
   }
   const columns = [
-    { id: "rule", title: t("alerts.what"), cell: (one) => (one.rule ? html`<b>${ruleName(one.rule)}</b>` : t("silence.anyrule")) },
+    { id: "rule", title: t("alerts.what"), cell: (one) => (one.rule ? html`<${RuleTitle} rule=${one.rule} />` : t("silence.anyrule")) },
     { id: "subject", title: t("alerts.subject"), cell: (one) => (one.subject ? html`<code>${one.subject}</code>` : t("silence.anysubject")) },
     { id: "until", title: t("silence.until"), cell: (one) => html`<span class="nowrap"><${Time} ms=${one.untilMs} /></span>` },
     { id: "who", title: t("column.who"), cell: (one) => html`<span class="name">${one.who}</span>` },

@@ -22,6 +22,17 @@ export function ruleName(rule) {
   return t(`alert.${rule}`);
 }
 
+// Show a rule's title with its key, which commands, notices and the REST API use.
+export function RuleTitle({ rule }) {
+  return html`<b>${ruleName(rule)}</b> <code class="sub">${rule}</code>`;
+}
+
+// Return the keys of the rules whose titles contain a text, for the search of a list of alerts.
+export function rulesTitled(rules, text) {
+  const wanted = (text ?? "").toLowerCase();
+  return wanted ? rules.filter((rule) => ruleName(rule).toLowerCase().includes(wanted)).join(",") : "";
+}
+
 // Return the link to what to do about a rule's alerts; without an address, the name of the page.
 export function Runbook({ one }) {
   return html`<p class="sub">${t("alerts.runbook")}: ${/^https?:/.test(one.runbook) ? html`<a href=${one.runbook} target="_blank" rel="noopener noreferrer">${one.runbook}</a>` : html`<code>${one.runbook}</code>`}</p>`;
