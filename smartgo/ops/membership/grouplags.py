@@ -74,6 +74,10 @@ class GroupLags:
         """Forget a broker."""
         self._lags.pop(broker, None)
 
+    def put_back(self, broker: str, lags: BrokerLags) -> None:
+        """Remember a broker again, unless it was counted since."""
+        self._lags.setdefault(broker, lags)
+
     def saved(self) -> dict[str, BrokerLags]:
         """Return what to save, by broker."""
         return dict(self._lags)

@@ -213,7 +213,7 @@ class MemberMemory:
         try:
             await self._file.save(self.table.saved())
         except OSError as error:
-            self.table.restore(before)
+            self.table.put_back(found.members, before)
             raise not_kept(error, self._file.path) from None
         return found
 

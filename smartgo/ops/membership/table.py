@@ -330,6 +330,19 @@ class MembershipTable:
         for one in members:
             self._remove(one)
 
+    def put_back(self, members: Iterable[BrokerMember], before: SavedMembership) -> None:
+        """
+        Take processes back in that could not be forgotten; what was observed meanwhile stays.
+
+        @param before: the table that had them.
+        """
+        for one in members:
+            self._members.setdefault((one.name, one.id), one)
+            if one.name in before.contents:
+                self._contents.setdefault(one.name, before.contents[one.name])
+            if one.name in before.lags:
+                self.lags.put_back(one.name, before.lags[one.name])
+
     # -- keeping it --------------------------------------------------------------------------------------------
 
     def saved(self) -> SavedMembership:

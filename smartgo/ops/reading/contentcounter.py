@@ -98,7 +98,8 @@ class ContentCounter:
 
     async def _count(self, sizes: dict[str, float]) -> None:
         self._view.topics.forget()  # the list that others were told may be older than the growth of the log
-        topics = await self._view.topics.get()
+        missing = Missing()
+        topics = await self._view.topics.get(missing)
         entries = {name: one for name, one in topics.items() if one.kind != TopicKind.SYSTEM}
         if any(self._sizes.get(name) != size for name, size in sizes.items()):
             self._pending.update(dict.fromkeys(entries))
@@ -111,10 +112,11 @@ class ContentCounter:
         self._messages = {name: self._messages.get(name, {}) for name in entries}
         for one, found in zip(asked, counts, strict=True):
             self._messages[one.name] = {**self._messages[one.name], **found}
-        self._note(entries.values())
+        self._note(entries.values(), sizes.keys() - {one.broker for one in missing.rows})
 
-    def _note(self, entries: Iterable[TopicEntry]) -> None:
-        brokers: dict[str, dict[str, TopicContent]] = {}
+    def _note(self, entries: Iterable[TopicEntry], answered: Iterable[str]) -> None:
+        """Note what brokers have. @param answered: those that told their topics; one may have none any more."""
+        brokers: dict[str, dict[str, TopicContent]] = {name: {} for name in answered}
         normal: dict[str, list[str]] = {}
         for one in entries:
             for broker, config in one.configs.items():

@@ -5,16 +5,20 @@ from __future__ import annotations
 import errno
 from typing import Any
 
+from twisted.internet.defer import Deferred
 from twisted.trial.unittest import SynchronousTestCase
 
 from smartgo.client.administration.brokers import BrokerPlace
 from smartgo.errors import BrokenTable, CallFailed
 from smartgo.ops.membership.memory import REGISTERS, MemberMemory
+from smartgo.ops.membership.table import TopicContent
+from smartgo.ops.problems import Problem
 from smartgo.schema.bodies import BrokerData, ClusterInfo
-from smartgo.tablefile import TableFile
+from smartgo.tablefile import LANE, TableFile
 from tests.broker.fakecluster import BROKER, Cluster
 from tests.fakes import FakeEnvironment
 from tests.ops.front import Front
+from tests.store.stores import held
 
 PATH = "/store/ops/members.json"
 
@@ -202,6 +206,24 @@ class ForgetTests(MemoryCase):
         self.assertEqual((status, problem["code"]), (507, "not-kept"))
         self.front.env.files.fail.clear()
         self.assertEqual(self.get("/brokers")["items"][0]["unreachable"]["messages"], 10)
+
+    def test_registers_meanwhile(self) -> None:
+        """A broker that registers while an order is being written, and cannot be, is remembered as any."""
+        env = FakeEnvironment()
+        memory = MemberMemory(env, TableFile(env, "/members.json"), [])
+        memory.observe([BrokerPlace("c", "broker-a", 0, "a:1"), BrokerPlace("c", "broker-b", 0, "b:1")])
+        memory.counted("broker-b", {"T": TopicContent(4, 10)}, ["T"])
+        memory.groups_counted({"audit": {"broker-b": 7}})
+        memory.observe([BrokerPlace("c", "broker-a", 0, "a:1")])
+        env.files.fail["/members.json"] = errno.ENOSPC
+        with held(env, LANE):
+            forgetting = Deferred.fromCoroutine(memory.forget("broker-b", None))
+            memory.observe([BrokerPlace("c", "broker-a", 0, "a:1"), BrokerPlace("c", "broker-c", 0, "c:1")])
+        self.failureResultOf(forgetting, Problem)
+        self.assertEqual([one.name for one in memory.table.places()], ["broker-a", "broker-c"])
+        self.assertEqual([one.name for one in memory.table.missing()], ["broker-b"])
+        self.assertEqual(memory.table.lost()["broker-b"].messages, 10)
+        self.assertEqual([one.messages for one in memory.unreachable_lag("audit")], [7])
 
     def test_restart(self) -> None:
         """What is missing is still missing after a restart of the API, with what cannot be reached."""

@@ -85,6 +85,18 @@ class YoungBrokerTests(SynchronousTestCase):
         [row] = self.get("/topics?kind=normal&q=Orders")["items"]
         self.assertEqual(row["unreachable"], [{"broker": "broker-a", "queues": 4, "messages": None}])
 
+    def test_last_topic_deleted(self) -> None:
+        """A broker whose last topic was deleted has nothing any more, once it was counted again."""
+        self.store()
+        self.cluster.pump(20.0)
+        table = self.front.ops.membership.table
+        self.assertEqual([one.messages for one in [table.content("broker-a")] if one], [10])
+        status = self.front.ask("DELETE", "/topics/Orders", token=self.token).status
+        self.assertLess(status, 300)
+        self.front.ops.contents._sizes = {}
+        self.cluster.pump(60.0)
+        self.assertEqual([(one.count, one.messages) for one in [table.content("broker-a")] if one], [(0, 0)])
+
     def test_old_and_empty(self) -> None:
         """A broker that stays empty is not looked at more often for ever; one with messages no longer."""
         self.cluster.pump(5.0)
