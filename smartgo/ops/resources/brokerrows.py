@@ -30,7 +30,8 @@ class BrokerRow(msgspec.Struct, rename="camel"):
     @ivar id: 0 the master, others its slaves.
     @ivar up: whether it answers; if not, the following members are null.
     @ivar put_tps: messages stored per second, over 10 s; C{get_tps} messages delivered.
-    @ivar put_today: messages stored since midnight; C{get_today} messages delivered.
+    @ivar put_today: messages stored since midnight, or since its start if that was later; C{get_today} messages
+        delivered.
     @ivar disk_ratio: share in use of the disk that holds its log, 0 to 1.
     @ivar log_bytes: size of all messages that it stores.
     @ivar boot_ms: when it started; C{earliest_ms} when its oldest message was stored, wall clock.

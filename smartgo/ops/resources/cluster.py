@@ -8,6 +8,7 @@ from typing import Any, Final, Literal
 import msgspec
 
 from smartgo.client.administration.asking import named
+from smartgo.client.administration.brokers import subject_of
 from smartgo.client.administration.groups import is_built_in
 from smartgo.client.administration.topics import TopicKind
 from smartgo.client.client import Client
@@ -66,6 +67,8 @@ class ClusterTotals(Partial, rename="camel"):
     @ivar unreachable: what cannot be reached as brokers are missing; null while no broker is. A topic at two of them
         counts twice.
     @ivar missing: brokers that did not answer: their rates and messages are not counted.
+    @ivar uncounted: the broker processes, slaves as C{NAME#ID}, whose rates, messages of today and log are not in the
+        sums, as they are missing or do not answer.
     """
 
     clusters: list[ClusterRow]
@@ -83,6 +86,7 @@ class ClusterTotals(Partial, rename="camel"):
     unreachable: Unreachable | None
     application_topics: int | None
     application_groups: int | None
+    uncounted: list[str] = []
 
 
 class Writable(msgspec.Struct, rename="camel", forbid_unknown_fields=True):
@@ -169,6 +173,7 @@ class ClusterApi:
             self._unreachable(),
             await _count(view.topics, lambda one: one.kind == TopicKind.NORMAL) if rows else 0,
             await _count(view.groups, lambda one: not is_built_in(one.name)) if rows else 0,
+            [subject_of(one.name, one.id) for one in rows if not one.up],
         )
 
     def _unreachable(self) -> Unreachable | None:

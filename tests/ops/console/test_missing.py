@@ -44,6 +44,8 @@ class MissingTests(ConsoleCase):
         bar.get_by_text("2 of 3 broker processes missing").wait_for()
         self.assertEqual(bar.locator(".dot-bad").count(), 1)
         page.locator(".stats").get_by_text(f"2 missing, {LOST}").wait_for()
+        stored = page.locator(".stat").filter(has_text="Stored today")
+        stored.get_by_text("without broker-a#1, broker-x").wait_for()
         attention = page.locator(".attention")
         found = attention.get_by_role("link").filter(has_text="Broker broker-x is missing: it was last seen")
         found.filter(has_text=LOST).filter(has_text="It was not stopped in order").wait_for()

@@ -76,6 +76,7 @@ class GoneTests(MemoryCase):
         totals = self.get("/cluster")
         self.assertEqual((totals["brokers"], totals["brokersDown"], totals["brokersMissing"]), (1, 1, 1))
         self.assertEqual(totals["unreachable"]["messages"], 10)
+        self.assertEqual(totals["uncounted"], ["broker-a"])
 
     def test_topics(self) -> None:
         """Topics say what of them cannot be reached; those that no other broker has stay in the list."""

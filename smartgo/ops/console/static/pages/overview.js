@@ -75,6 +75,9 @@ function Totals({ data, now }) {
     orphans && t("bar.masterless", { n: orphans }),
     lossText(data.unreachable),
   ];
+  // Masters alone store; slaves deliver, too.
+  const masters = data.uncounted.filter((one) => !one.includes("#"));
+  const noted = (words, names) => (names.length ? `${words}, ${t("overview.without", { names: names.join(", ") })}` : words);
   return html`<div class="stats">
     <${Stat}
       label=${t("overview.processes")}
@@ -85,10 +88,10 @@ function Totals({ data, now }) {
     />
     <${Stat} label=${t("nav.topics")} value=${number(data.applicationTopics)} href="#/topics" />
     <${Stat} label=${t("nav.groups")} value=${number(data.applicationGroups)} href="#/groups" />
-    <${Stat} label=${t("figure.putTps")} value=${rate(now?.putTps ?? data.putTps)} note=${t("figure.perSecond")} />
-    <${Stat} label=${t("figure.getTps")} value=${rate(now?.getTps ?? data.getTps)} note=${t("figure.perSecond")} />
-    <${Stat} label=${t("figure.putToday")} value=${short(data.putToday)} note=${t("figure.getToday", { n: short(data.getToday) })} />
-    <${Stat} label=${t("figure.log")} value=${bytes(data.logBytes)} note=${t("figure.log.note")} />
+    <${Stat} label=${t("figure.putTps")} value=${rate(now?.putTps ?? data.putTps)} note=${noted(t("figure.perSecond"), masters)} />
+    <${Stat} label=${t("figure.getTps")} value=${rate(now?.getTps ?? data.getTps)} note=${noted(t("figure.perSecond"), data.uncounted)} />
+    <${Stat} label=${t("figure.putToday")} value=${short(data.putToday)} note=${noted(t("figure.getToday", { n: short(data.getToday) }), data.uncounted)} />
+    <${Stat} label=${t("figure.log")} value=${bytes(data.logBytes)} note=${noted(t("figure.log.note"), masters)} />
   </div>`;
 }
 
