@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import NamedTuple, TypeVar
 
 from twisted.internet.defer import Deferred
@@ -11,7 +12,7 @@ from smartgo.errors import CallFailed
 from smartgo.ha.interfaces import IMasterTail
 from smartgo.schema.hatransfer import TAIL_LIMIT
 from smartgo.store.checkpoint import UNMARKED
-from smartgo.store.replicatedlog import IReplicatedLog
+from smartgo.store.replicatedlog import FoundDamage, IReplicatedLog
 
 T = TypeVar("T")
 
@@ -63,37 +64,70 @@ async def compare(log: IReplicatedLog, tail: IMasterTail, master: str) -> Verdic
             if answer.crc is None and begin < answer.minimum:  # it has removed its oldest file
                 begin = answer.minimum
                 continue
-            if answer.crc is None:
+            if answer.crc is None and not answer.damaged:
                 raise CallFailed(f"{master} does not say what its log has from {begin} to {sure}")
             same = answer.crc == await uncancelled(log.crc(begin, sure))
-            if not same and not await _same_but_for_damage(log, tail, master, (begin, sure), answer.damaged):
+            oldest = max(minimum, answer.minimum)
+            if not same and not await _same_but_for_damage(log, tail, master, (begin, sure), answer.damaged, oldest):
                 difference = f"our log and the master's differ between {begin} and {sure}"
         return Verdict(difference, answer.end, answer.ticket, answer.minimum, is_too_old, marked)
 
 
 async def _same_but_for_damage(
-    log: IReplicatedLog, tail: IMasterTail, master: str, bounds: tuple[int, int], theirs: tuple[tuple[int, int], ...]
+    log: IReplicatedLog,
+    tail: IMasterTail,
+    master: str,
+    bounds: tuple[int, int],
+    theirs: Sequence[FoundDamage],
+    oldest: int,
 ) -> bool:
     """
     Tell whether a range of our log and the same of the master's differ in damaged regions alone.
 
-    Where nothing is left beside these, nobody can say that the logs are the same.
+    Where nothing is left beside these, the 64 KiB before them are compared, and so on. Where nothing is left at all,
+    nobody can say that the logs are the same, unless all that we have is damaged in both.
 
     @param theirs: what is damaged in the master's.
+    @param oldest: physical offset of the first byte that both logs have.
     """
     begin, end = bounds
-    damaged = sorted([*theirs, *await uncancelled(log.find_damage(begin, end))])
-    if not damaged:
-        return False
-    compared = 0
-    for offset, length in [*damaged, (end, 0)]:
-        if begin < offset:
-            answer = await tail.ask(master, begin, min(offset, end))
-            if answer is None or answer.crc != await uncancelled(log.crc(begin, min(offset, end))):
-                return False
-            compared += min(offset, end) - begin
-        begin = max(begin, offset + length)
-    return compared > 0
+    has_nothing = oldest == log.log_bounds()[0]
+    while True:
+        ours = await uncancelled(log.find_damage(begin, end))
+        damaged = sorted([*theirs, *ours])
+        if not damaged:
+            return False
+        at, compared = begin, 0
+        for one in [*damaged, FoundDamage(end, 0)]:
+            if at < one.offset:
+                answer = await tail.ask(master, at, min(one.offset, end))
+                if answer is None or answer.crc != await uncancelled(log.crc(at, min(one.offset, end))):
+                    return False
+                compared += min(one.offset, end) - at
+            at = max(at, one.end)
+        first = damaged[0].offset
+        if compared:
+            return True
+        start = max(first, oldest)
+        has_nothing = has_nothing and _covers(ours, start, end) and _covers(theirs, start, end)
+        if first <= oldest:
+            return has_nothing
+        begin, end = max(oldest, first - TAIL_LIMIT), first
+        before = await tail.ask(master, begin, end, check=True)
+        if before is None:
+            return False
+        if before.crc is not None and before.crc == await uncancelled(log.crc(begin, end)):
+            return True
+        theirs = before.damaged
+
+
+def _covers(damaged: Sequence[FoundDamage], begin: int, end: int) -> bool:
+    """Tell whether damaged regions, in order, leave no byte between two physical offsets."""
+    for one in damaged:
+        if one.offset > begin:
+            break
+        begin = max(begin, one.end)
+    return begin >= end
 
 
 def uncancelled(work: Deferred[T]) -> Deferred[T]:

@@ -10,6 +10,7 @@ from twisted.internet.defer import Deferred
 from zope.interface import Attribute, Interface
 
 from smartgo.store.interfaces import IFlushPolicy
+from smartgo.store.replicatedlog import FoundDamage
 
 
 class SlaveState(Enum):
@@ -36,8 +37,8 @@ class Tail(NamedTuple):
     """The word with which the stream has to begin (L{smartgo.schema.hatransfer}); empty for none."""
     data: bytes = b""
     """The bytes of the range, where they were asked for and are there."""
-    damaged: tuple[tuple[int, int], ...] = ()
-    """Physical offset and length of each damaged region of the range, where it was checked."""
+    damaged: tuple[FoundDamage, ...] = ()
+    """The damaged regions of the range, where it was checked."""
     marked_from: int | None = None
     """Physical offset from which on it marks the records of batches (D12); C{None}: it does not say."""
 

@@ -31,6 +31,7 @@ from smartgo.errors import (
 from smartgo.ha.backoff import LATE, SOON, Backoff
 from smartgo.ha.compare import Verdict, compare, uncancelled
 from smartgo.ha.interfaces import IFollowing, IMasterTail, SlaveState, Tail
+from smartgo.ha.masterdamage import expect_damage, pass_unreadable
 from smartgo.ha.masterminimum import MasterMinimum
 from smartgo.ha.stream import LIMITS, Stream
 from smartgo.ha.transfer import HEARTBEAT, HOUSEKEEPING, SlaveEnd
@@ -266,6 +267,7 @@ class Slave(Service):
             verdict.ticket,
             verdict.master_minimum,
         )
+        began = end.end
         if self.state is SlaveState.DIVERGED and end.doubt is None:
             self._set(SlaveState.CONNECTING, "connecting")
         sessions = partial(Stream, clock=clock, end=end, heard=self._heard)
@@ -306,7 +308,9 @@ class Slave(Service):
         if isinstance(error, LogsDiffer):
             self._set(SlaveState.DIVERGED, str(error))
         if isinstance(error, BadRecord) and asked is not None:
-            await self._expect_damage(asked)
+            await expect_damage(log, self._tail, asked)
+        elif isinstance(error, NotConnected) and asked is not None and end.doubt is None and end.end == began:
+            await pass_unreadable(log, self._tail, asked)
         if isinstance(error, ServiceNotAvailable):
             return f"our own store takes nothing: {error}"
         return f"{address}: {error}"
@@ -319,18 +323,6 @@ class Slave(Service):
             way = "haBeginAnew=true lets our log begin anew without them" if isinstance(kept, MessagesKept) else ""
             return verdict._replace(difference=f"{verdict.difference}, but {kept}; {way}".rstrip("; "))
         return await compare(self._replicated, self._tail, main)
-
-    async def _expect_damage(self, main: str) -> None:
-        """Ask the master whether its log is damaged where ours ends: its bytes are taken as they are then."""
-        end = self._replicated.log_bounds()[1]
-        answer = await self._tail.ask(main, end, end + 1, check=True)
-        for offset, length in () if answer is None else answer.damaged:
-            if offset <= end < offset + length:
-                self._replicated.expect_damage(end, offset + length)
-                self._log.warn(
-                    "the log of {master} is damaged from {offset} to {end}: its bytes are copied as they are, and not"
-                    " delivered", master=main, offset=offset, end=offset + length,
-                )  # fmt: skip
 
     def _tls_for(self, rocketmq: bool, address: str) -> ClientTLS | None:
         """Return how TLS is spoken to a master; C{None}: not at all."""

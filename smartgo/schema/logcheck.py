@@ -213,6 +213,7 @@ def check_range(
     file_end: int,
     starts: tuple[int, int | None],
     search_end: int | None = None,
+    is_lost: Callable[[int, int], bool] | None = None,
 ) -> CheckedRange:
     """
     Check the records that begin in a range of one log file.
@@ -222,6 +223,8 @@ def check_range(
     @param starts: physical offset of the file's first byte; and of the first record that begins in the range, C{None}
         if that is not known: then it is found from a valid record before the range.
     @param search_end: see L{LogCheck}.
+    @param is_lost: tells whether any byte between two physical offsets could not be read, and C{read} returned zeros
+        in its place: the properties of a record have no CRC, so such a record may look valid.
     """
     base, start = starts
     if start is None:
@@ -233,6 +236,8 @@ def check_range(
         if isinstance(one, DamagedBytes):
             if one.end > begin:
                 damage.append(one)
+        elif is_lost is not None and walk.position > begin and is_lost(walk.position - one.size, walk.position):
+            damage.append(DamagedBytes(walk.position - one.size, one.size, "a part of it could not be read", one))
         elif walk.position - one.size >= begin:
             records += 1
     next_start = walk.position

@@ -52,7 +52,7 @@ class DamageFiles:
         except (BadBody, OSError) as error:
             self._log.warn("the list of damaged regions cannot be read, and is made anew: {error}", error=str(error))
             return []
-        return [region for region in found if not region.reason.startswith(UNREADABLE)]
+        return [region for region in found if not is_unreadable_region(region)]
 
     def save(self, known: Iterable[Region]) -> None:
         """Replace the list of regions. @raise OSError: it is as it was."""
@@ -201,6 +201,11 @@ class RegionIndex:
         return self._regions[number] if number < len(self._regions) else None
 
 
+def is_unreadable_region(region: Region) -> bool:
+    """Tell whether the disk could not read some of a region."""
+    return region.reason.startswith(UNREADABLE)
+
+
 def enter(known: list[Region], found: Region) -> bool:
     """
     Add a damaged region to regions that are in order and do not overlap.
@@ -227,15 +232,14 @@ def _union(found: Region, others: list[Region]) -> Region:
     """Return the region from the first byte of all to the last; with the reason that the next start tries again."""
     begin = min(found.offset, *(one.offset for one in others)) if others else found.offset
     end = max(found.end, *(one.end for one in others)) if others else found.end
-    reason = next((one.reason for one in (found, *others) if one.reason.startswith(UNREADABLE)), found.reason)
+    reason = next((one.reason for one in (found, *others) if is_unreadable_region(one)), found.reason)
     if (begin, end) == (found.offset, found.end):
         return msgspec.structs.replace(found, reason=reason)
     return Region(begin, end - begin, reason, found_ms=found.found_ms, saved=found.saved)
 
 
 def _is_cut(one: Region, other: Region) -> bool:
-    unreadable = one.reason.startswith(UNREADABLE) or other.reason.startswith(UNREADABLE)
-    return unreadable and not one.topic and not other.topic
+    return (is_unreadable_region(one) or is_unreadable_region(other)) and not one.topic and not other.topic
 
 
 def _begin_of(region: Region) -> int:

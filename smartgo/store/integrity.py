@@ -10,7 +10,8 @@ from smartgo.schema.logcheck import DamagedBytes
 from smartgo.schema.regions import Region
 from smartgo.store.backgroundtask import BackgroundTask
 from smartgo.store.commitlog import CommitLog
-from smartgo.store.damage import DamageFiles, DamageTable
+from smartgo.store.damage import DamageFiles, DamageTable, is_unreadable_region
+from smartgo.store.replicatedlog import FoundDamage
 from smartgo.store.scrub import Scrub
 from smartgo.store.verifiedlog import VerifiedLog
 
@@ -67,13 +68,15 @@ class LogIntegrity:
         work = self._threads.run(LANE, self._kept.keep, found, self._commitlog.files)
         self._saving.follow(work, self.damage.replace, region)
 
-    async def find(self, begin: int, end: int) -> list[tuple[int, int]]:
+    async def find(self, begin: int, end: int) -> list[FoundDamage]:
         """See L{IReplicatedLog.find_damage<smartgo.store.replicatedlog.IReplicatedLog.find_damage>}."""
         at = begin
         while at < end:
             await self.verified.check(at)
             at = self.verified.region_end(at)
-        return [(one.offset, one.length) for one in self.damage.between(begin, end)]
+        return [
+            FoundDamage(one.offset, one.length, is_unreadable_region(one)) for one in self.damage.between(begin, end)
+        ]
 
     def _changed(self) -> None:
         for listener in self._listeners:

@@ -131,7 +131,7 @@ class OpenStore(StoreReads):
         self._damage_repair = DamageRepair(log, queues, integrity.damage, env)
         reader = MessageReader(log, queues.by_key, settings, memory, env.threads, env.files, integrity.verified)
         lookup = MessageLookup(log, reader, env.threads, env.files)
-        raw_log = RawLog(log, reader, env.threads, env.files)
+        raw_log = RawLog(log, reader, env.threads, env.files, integrity.verified)
         super().__init__(log, queues, reader, lookup, raw_log, index, integrity)
         self.timers: TimerLog | None = None
         if settings.timers and not settings.replica:
@@ -334,6 +334,11 @@ class OpenStore(StoreReads):
         if not self._settings.replica:
             return fail(ServiceNotAvailable("the store is a master's"))
         return self._replica.begin_anew(offset, wanted)
+
+    def drop_torn(self) -> int:
+        """See L{IReplicatedLog.drop_torn}."""
+        self._replica.drop_torn()
+        return self._commitlog.end
 
     def expect_damage(self, offset: int, end: int) -> None:
         """See L{IReplicatedLog.expect_damage}."""

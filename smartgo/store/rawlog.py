@@ -2,7 +2,8 @@
 The log as bytes by physical offset, for those that copy it: blanks that fill a file's end are part of it.
 
 What lies within the share of memory that L{smartgo.store.messagereader} reads in place is a slice of the mapped file;
-what lies further back is read through the file by a thread.
+what lies further back is read through the file by a thread, and so is what was not checked yet, or cannot be read: the
+disk's error is that of a read there, and would end the process here.
 """
 
 from __future__ import annotations
@@ -17,7 +18,8 @@ from smartgo.errors import NoSuchMessage
 from smartgo.store.commitlog import CommitLog
 from smartgo.store.messagelookup import FilePaths
 from smartgo.store.messagereader import MessageReader
-from smartgo.store.verifiedlog import LANE
+from smartgo.store.pagereads import PAGE, is_unreadable
+from smartgo.store.verifiedlog import LANE, VerifiedLog
 
 _SLICE: Final = 1 << 20  # bytes that the lane reads at once for a CRC: others want to read as well
 
@@ -25,7 +27,13 @@ _SLICE: Final = 1 << 20  # bytes that the lane reads at once for a CRC: others w
 class RawLog:
     """Reads the log without regard to records."""
 
-    def __init__(self, log: CommitLog, reader: MessageReader, threads: IThreads, files: IFiles) -> None:
+    def __init__(
+        self, log: CommitLog, reader: MessageReader, threads: IThreads, files: IFiles, verified: VerifiedLog
+    ) -> None:
+        """
+        @param verified: knows what the disk could read: another page must not be touched in memory.
+        """
+        self._verified = verified
         self._commitlog = log
         self._reader = reader
         self._threads = threads
@@ -38,7 +46,7 @@ class RawLog:
 
     def piece(self, offset: int, limit: int) -> memoryview | None:
         """See L{IReplicatedLog.piece<smartgo.store.replicatedlog.IReplicatedLog.piece>}."""
-        if self._reader.is_far_back(offset):
+        if self._reader.is_far_back(offset) or not self._is_readable(offset, limit):
             self._check(offset, offset + 1)
             return None
         window, base, end = self._commitlog.window(offset)
@@ -54,7 +62,8 @@ class RawLog:
         except NoSuchMessage as error:
             return fail(error)
         left = log.files.file_size - offset % log.files.file_size
-        return self._threads.run(LANE, self._read, FilePaths.of(log.files), offset, min(limit, left, log.end - offset))
+        size = min(limit, left, log.end - offset)
+        return self._threads.run(LANE, self._read_some, FilePaths.of(log.files), offset, size)
 
     def crc(self, begin: int, end: int) -> Deferred[int]:
         """See L{IReplicatedLog.crc<smartgo.store.replicatedlog.IReplicatedLog.crc>}."""
@@ -75,6 +84,36 @@ class RawLog:
             before = crc32(data, before)
             begin += len(data)
         return before
+
+    def _is_readable(self, offset: int, limit: int) -> bool:
+        verified = self._verified
+        return offset >= verified.clean_from or verified.is_readable(offset, offset + limit - 1)
+
+    def _read_some(self, places: FilePaths, offset: int, size: int) -> bytes:
+        """
+        Read from one file up to the first page that the disk cannot read; in the lane.
+
+        @raise OSError: not even the first byte can be read.
+        """
+        try:
+            return self._read(places, offset, size)
+        except OSError as error:
+            if not is_unreadable(error):
+                raise
+            failed = error
+        parts: list[bytes] = []
+        at, end = offset, offset + size
+        while at < end:
+            part = min(PAGE - at % PAGE, end - at)
+            try:
+                parts.append(self._read(places, at, part))
+            except OSError as error:
+                failed = error
+                break
+            at += part
+        if not parts:
+            raise failed
+        return b"".join(parts)
 
     def _read(self, places: FilePaths, offset: int, size: int) -> bytes:
         """Read from one file; in the lane."""

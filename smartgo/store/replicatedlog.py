@@ -3,9 +3,26 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from typing import NamedTuple
 
 from twisted.internet.defer import Deferred
 from zope.interface import Attribute, Interface
+
+
+class FoundDamage(NamedTuple):
+    """A damaged region of a log."""
+
+    offset: int
+    """Physical offset of its first byte."""
+    length: int
+    """Bytes."""
+    is_unreadable: bool = False
+    """The disk cannot read some of it: nobody gets these bytes from this log."""
+
+    @property
+    def end(self) -> int:
+        """Physical offset after its last byte."""
+        return self.offset + self.length
 
 
 class IReplicatedLog(Interface):
@@ -40,7 +57,11 @@ class IReplicatedLog(Interface):
         """
 
     def piece_cold(offset: int, limit: int) -> Deferred[bytes]:
-        """The same through the reader threads."""
+        """
+        The same through the reader threads.
+
+        @raise OSError: through the Deferred: the disk cannot read the first of the bytes.
+        """
 
     def crc(begin: int, end: int) -> Deferred[int]:
         """
@@ -67,9 +88,9 @@ class IReplicatedLog(Interface):
         @raise smartgo.errors.ServiceNotAvailable: through the Deferred: it could not be written down.
         """
 
-    def find_damage(begin: int, end: int) -> Deferred[list[tuple[int, int]]]:
+    def find_damage(begin: int, end: int) -> Deferred[list[FoundDamage]]:
         """
-        Check the range from C{begin} to C{end}, and return the damaged regions that touch it, as (offset, length).
+        Check the range from C{begin} to C{end}, and return the damaged regions that touch it.
 
         @raise OSError: through the Deferred: it could not be read.
         """
@@ -78,6 +99,13 @@ class IReplicatedLog(Interface):
         """
         Take what comes from C{offset}, where the log ends, to C{end} for a damaged region, unless valid records come:
         the master's log is damaged there (reliability S8).
+        """
+
+    def drop_torn() -> int:
+        """
+        Remove what is no whole record, or no whole batch, from the log's end (a slave's store alone).
+
+        @return: the physical offset at which the log ends then.
         """
 
     def stored(offset: int, size: int) -> memoryview:

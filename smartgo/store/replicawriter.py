@@ -75,6 +75,10 @@ class ReplicaWriter:
         """See L{ReplicaLog.append}; the caller ends the run."""
         self._replica.append(offset, data)
 
+    def drop_torn(self) -> None:
+        """See L{IReplicatedLog.drop_torn<smartgo.store.replicatedlog.IReplicatedLog.drop_torn>}."""
+        self._replica.stop()
+
     def expect_damage(self, offset: int, end: int) -> None:
         """See L{IReplicatedLog.expect_damage<smartgo.store.replicatedlog.IReplicatedLog.expect_damage>}."""
         self._replica.expect_damage(offset, end)

@@ -17,6 +17,7 @@ from smartgo.store.messagelookup import MessageLookup
 from smartgo.store.messagereader import MessageReader
 from smartgo.store.queues.file import ConsumeQueues
 from smartgo.store.rawlog import RawLog
+from smartgo.store.replicatedlog import FoundDamage
 from smartgo.store.scrub import Scrub
 
 _QUERY_SIZE: Final = 12 << 20  # bytes of records that one search returns: clients take frames of 16 MiB
@@ -165,7 +166,7 @@ class StoreReads:
         """See L{IReplicatedLog.crc}."""
         return self._raw_log.crc(begin, end)
 
-    def find_damage(self, begin: int, end: int) -> Deferred[list[tuple[int, int]]]:
+    def find_damage(self, begin: int, end: int) -> Deferred[list[FoundDamage]]:
         """See L{IReplicatedLog.find_damage}."""
         return Deferred.fromCoroutine(self._integrity.find(begin, end))
 

@@ -25,7 +25,7 @@ from smartgo.schema import logcheck
 from smartgo.schema.logcheck import CheckedRange, DamagedBytes, check_range, find_start
 from smartgo.schema.regions import UNREADABLE, Region
 from smartgo.store.commitlog import CommitLog
-from smartgo.store.damage import DamageFiles, DamageTable
+from smartgo.store.damage import DamageFiles, DamageTable, is_unreadable_region
 from smartgo.store.mappedfile import MappedFile
 from smartgo.store.pagereads import PAGE, is_unreadable, read_pages
 
@@ -118,6 +118,12 @@ class VerifiedLog:
         """Tell whether L{covers} holds, and none of these records is damaged."""
         return self.covers(first, last) and not self.damage.touches(first, last + 1)
 
+    def is_readable(self, first: int, last: int) -> bool:
+        """Tell whether L{covers} holds, and the disk could read all from C{first} to C{last}."""
+        if first >= self.clean_from:
+            return True
+        return self.covers(first, last) and not any(map(is_unreadable_region, self.damage.between(first, last + 1)))
+
     def region_end(self, offset: int) -> int:
         """Return where the region ends that a physical offset lies in, whether there is a log or not."""
         size = self._commitlog.files.file_size
@@ -189,7 +195,9 @@ class VerifiedLog:
         if guessed:
             start = _near_start(pages, begin, limit, file)
         search_end = None if failed is None else end
-        found: CheckedRange = check_range(pages.read, begin, end, limit, file.end, (file.base, start), search_end)
+        is_lost = None if failed is None else pages.is_lost
+        starts = (file.base, start)
+        found: CheckedRange = check_range(pages.read, begin, end, limit, file.end, starts, search_end, is_lost)
         damage = []
         for one in found.damage:
             if guessed and one.offset == begin == start:
@@ -282,6 +290,10 @@ class PageReader:
         self._left -= 1
         if not is_unreadable(error) or self._left <= 0:
             raise error
+
+    def is_lost(self, begin: int, end: int) -> bool:
+        """Tell whether any byte between two physical offsets lies on a page that the disk could not read."""
+        return any(page < end and page + PAGE > begin for page in self.unreadable or ())
 
     def explain(self, damage: DamagedBytes) -> DamagedBytes:
         """Return damage with what the disk said, where it could not read a page of it."""

@@ -12,7 +12,7 @@ from zope.interface import implementer
 from smartgo.errors import MessagesKept, NoSuchMessage, NotConnected, OutOfPlace
 from smartgo.ha.interfaces import IMasterTail, Tail
 from smartgo.net.ratelimitedlog import RateLimitedLog
-from smartgo.store.replicatedlog import IReplicatedLog
+from smartgo.store.replicatedlog import FoundDamage, IReplicatedLog
 
 
 @implementer(IReplicatedLog)
@@ -137,11 +137,13 @@ class FakeLog:
         """Remember it."""
         self.expected.append((offset, end))
 
-    def find_damage(self, begin: int, end: int) -> Deferred[list[tuple[int, int]]]:
+    def drop_torn(self) -> int:
+        """All of it is whole."""
+        return self.end
+
+    def find_damage(self, begin: int, end: int) -> Deferred[list[FoundDamage]]:
         """As set."""
-        return succeed(
-            [(offset, length) for offset, length in self.damaged if offset < end and begin < offset + length]
-        )
+        return succeed([FoundDamage(*one) for one in self.damaged if one[0] < end and begin < one[0] + one[1]])
 
     @property
     def doubtful_from(self) -> int:
@@ -212,11 +214,11 @@ class FakeTail:
             return succeed(None)
         minimum, last = log.log_bounds()
 
-        found: list[tuple[int, int]] = []
+        found: list[FoundDamage] = []
 
         def tell(crc: int | None) -> Tail:
             data = bytes(log.stored(begin, end - begin)) if read and crc is not None else b""
-            damaged: tuple[tuple[int, int], ...] = ()
+            damaged: tuple[FoundDamage, ...] = ()
             if check:
                 log.find_damage(begin, end).addCallback(found.extend)
                 damaged = tuple(found)

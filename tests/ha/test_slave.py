@@ -268,6 +268,33 @@ class ComparingTests(SlaveCase):
             self.here.damaged = damaged
             self.assert_diverged(self.make_slave(), "differ between 24464 and 90000")
 
+    def test_all_damaged(self) -> None:
+        """Where the last 64 KiB are all damaged, those before the damage decide, however far back they are."""
+        self.there.data[:] = noise(400000)
+        self.there.file_size = 1 << 30
+        self.there.damaged = [(90000, 100000), (190000, 110000)]
+        self.make_master()
+        for other in (None, 89999, 100000):
+            self.here.data[:] = self.there.data[:300000]
+            self.here.data[90000:] = bytes(210000)
+            if other is not None:
+                self.here.data[other] ^= 1
+            slave = self.make_slave()
+            self.settle(1)
+            expected = SlaveState.DIVERGED if other == 89999 else SlaveState.FOLLOWING
+            self.assertEqual(slave.state, expected, f"at {other}: {slave.reason}")
+
+    def test_nothing_but_damage(self) -> None:
+        """A log that is all damaged, as the master's is there, goes on."""
+        self.there.data[:] = noise(100000)
+        self.there.file_size = 1 << 30
+        self.here.data[:] = bytes(90000)
+        self.here.damaged = self.there.damaged = [(0, 90000)]
+        self.make_master()
+        slave = self.make_slave()
+        self.settle(1)
+        self.assertEqual((slave.state, len(self.here.data)), (SlaveState.FOLLOWING, 100000))
+
     def test_differs(self) -> None:
         """A byte that differs in the last 64 KiB stops all, is logged each minute, and heals when it is put right."""
         self.there.data[:] = noise(100000)

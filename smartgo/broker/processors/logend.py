@@ -30,7 +30,7 @@ from smartgo.schema.hatransfer import TAIL_LIMIT, TICKET_WORD_SIZE
 from smartgo.schema.headers.ha import CHALLENGE, TailAnswer, TailRequest
 from smartgo.schema.message import unpack_host
 from smartgo.schema.signature import AccessKey
-from smartgo.store.replicatedlog import IReplicatedLog, read_cold
+from smartgo.store.replicatedlog import FoundDamage, IReplicatedLog, read_cold
 
 TIMEOUT: Final = 5.0
 """Seconds that a master gets for its answer."""
@@ -107,7 +107,7 @@ class TailProcessor(Processor):
             except OSError as error:
                 crc = None
                 self._unreadable(ip, begin, error)
-        damaged: Sequence[tuple[int, int]] = ()
+        damaged: Sequence[FoundDamage] = ()
         if header.check:
             try:
                 damaged = await self._log.find_damage(begin, end)
@@ -117,7 +117,8 @@ class TailProcessor(Processor):
         answer = TailAnswer(minimum=minimum, end=last, crc=crc)
         answer.marked_from = self._log.marked_from if header.follow else None
         if damaged:
-            answer.damaged = ",".join(f"{offset}+{length}" for offset, length in damaged)
+            answer.damaged = _written(damaged)
+            answer.unreadable = _written([one for one in damaged if one.is_unreadable]) or None
         if guard is not None:
             answer.challenge = guard.challenge()
             answer.ticket = guard.ticket() if header.follow else None
@@ -197,6 +198,17 @@ def _read(answer: Command) -> Tail:
     ticket = bytes.fromhex(header.ticket or "")
     if len(ticket) not in (0, TICKET_WORD_SIZE):
         raise ValueError(f"a ticket of {len(ticket)} bytes")
-    damaged = [one.split("+") for one in (header.damaged or "").split(",") if one]
-    places = tuple((int(offset), int(length)) for offset, length in damaged)
+    unreadable = set(_regions(header.unreadable))
+    places = tuple(FoundDamage(*one, one in unreadable) for one in _regions(header.damaged))
     return Tail(header.minimum, header.end, header.crc, ticket, bytes(answer.body or b""), places, header.marked_from)
+
+
+def _written(damaged: Sequence[FoundDamage]) -> str:
+    """Return the field for damaged regions: C{offset+length}, with commas between."""
+    return ",".join(f"{one.offset}+{one.length}" for one in damaged)
+
+
+def _regions(field: str | None) -> list[tuple[int, int]]:
+    """Return the offsets and lengths that such a field tells. @raise ValueError: it is none."""
+    parts = [one.split("+") for one in (field or "").split(",") if one]
+    return [(int(offset), int(length)) for offset, length in parts]

@@ -56,6 +56,7 @@ class TailAnswer(Header, gc=False):
     @ivar challenge: for the asker's next question; absent where questions need not be signed.
     @ivar damaged: the damaged regions of a checked range, as C{offset+length} with commas between; absent where
         there is none.
+    @ivar unreadable: those of C{damaged} of which the disk cannot read some bytes, in the same form.
     @ivar marked_from: physical offset from which on the records of batches are marked (reliability D12); told to who is
         about to follow.
     """
@@ -66,4 +67,5 @@ class TailAnswer(Header, gc=False):
     ticket: str | None = None
     challenge: str | None = None
     damaged: str | None = None
+    unreadable: str | None = None
     marked_from: Int64 | None = None

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import errno
+
 from twisted.logger import capturedLogs
 
 from smartgo.errors import BadRecord
@@ -10,6 +12,7 @@ from smartgo.schema.codes import RequestCode, ResponseCode
 from smartgo.schema.command import Command
 from smartgo.schema.headers.ha import TailRequest
 from smartgo.schema.record import HEAD_SIZE
+from smartgo.store import pagereads, rawlog, verifiedlog
 from tests.broker.cluster.test_replication import SLAVE, Pair, PairCase
 from tests.broker.fakecluster import pull_command, records
 
@@ -143,6 +146,92 @@ class DamagedMasterTests(PairCase):
         pair.start_slave()
         pair.pump(10.0)
         self.assertEqual(pair.followed.store.bounds("T", 0), (0, 5))
+
+    def unreadable(self, *numbers: int) -> tuple[Pair, list[int]]:
+        """The same, where the disk of the master cannot read the records, and nothing of the log is in memory."""
+        for module in (pagereads, verifiedlog, rawlog):
+            self.patch(module, "PAGE", 16)
+        pair, offsets = self.damaged()
+        store = pair.broker.store
+        store._raw_log._reader._memory = 0
+        read_at = pair.env.files.read_at
+        self.bad = [offsets[number] + HEAD_SIZE for number in numbers]
+
+        def failing(path: str, at: int, size: int) -> bytes:
+            if path == f"/store/commitlog/{0:020d}" and any(at <= bad < at + size for bad in self.bad):
+                raise OSError(errno.EIO, "Input/output error", path)
+            return read_at(path, at, size)
+
+        self.patch(pair.env.files, "read_at", failing)
+        return pair, offsets
+
+    def test_unreadable(self) -> None:
+        """
+        What the disk of a master cannot read is damage of both logs after a minute: sends go on all the time, the
+        slave goes on behind it, and when the disk reads again, what the slave lacks is fetched.
+        """
+        for numbers in ((4,), (0,), (9,), (3, 4, 8)):
+            pair, offsets = self.unreadable(*numbers)
+            pair.start_slave()
+            pair.pump(30.0)
+            self.assertNotEqual(pair.followed.replication.now().state, SlaveState.FOLLOWING)
+            pair.send("T", b"meanwhile", 0)
+            pair.pump(200.0)
+            self.assertEqual(pair.followed.replication.now().state, SlaveState.FOLLOWING)
+            theirs, ours = (
+                [(one.offset, one.end) for one in broker.store.damage.regions]
+                for broker in (pair.broker, pair.followed)
+            )
+            self.assertEqual(ours, theirs)
+            self.assertEqual(ours[0][0], offsets[numbers[0]])
+            whole = [b"%d" % number * 20 for number in range(10) if number not in numbers]
+            self.assertEqual(self.bodies(pair), [*whole, b"meanwhile"])
+            pair.stop_slave()
+            pair.start_slave()
+            pair.send("T", b"then", 0)
+            pair.pump(10.0)
+            self.assertEqual(pair.followed.replication.now().state, SlaveState.FOLLOWING)
+            self.assertEqual(self.bodies(pair), [*whole, b"meanwhile", b"then"])
+        self.bad.clear()
+        pair.stop_slave()
+        pair.stop_master()
+        pair.start_master()
+        pair.start_slave()
+        pair.pump(20.0)
+        self.assertEqual((len(pair.broker.store.damage), len(pair.followed.store.damage)), (0, 0))
+        self.assertEqual(*pair.logs())
+        self.assertEqual(len(self.bodies(pair)), 12)
+
+    def test_unreadable_tail(self) -> None:
+        """
+        A record whose end alone cannot be read, where it has properties without a CRC, is not delivered; a slave that
+        has a part of it begins anew where the record does.
+        """
+        pair, offsets = self.unreadable(4)
+        self.bad[:] = [offsets[5] - 1]
+        pair.start_slave()
+        pair.pump(5.0)
+        end = pair.followed.store.log_bounds()[1]
+        self.assertTrue(offsets[4] < end < offsets[5])
+        pair.pump(200.0)
+        self.assertEqual(pair.followed.replication.now().state, SlaveState.FOLLOWING)
+        self.assertEqual([one.offset for one in pair.followed.store.damage.regions], [offsets[4]])
+        self.assertEqual([one.offset for one in pair.broker.store.damage.regions], [offsets[4]])
+        self.assertEqual(self.bodies(pair), [b"%d" % number * 20 for number in range(10) if number != 4])
+
+    def test_unreadable_copied(self) -> None:
+        """What the slave had copied before the master's disk could not read it any more, it keeps and delivers."""
+        pair, _ = self.unreadable(4)
+        bad, self.bad[:] = self.bad[:], []
+        pair.start_slave()
+        pair.pump(5.0)
+        pair.stop_slave()
+        self.bad[:] = bad
+        pair.send("T", b"later", 0)
+        pair.start_slave()
+        pair.pump(200.0)
+        self.assertEqual(pair.followed.replication.now().state, SlaveState.FOLLOWING)
+        self.assertEqual((len(pair.followed.store.damage), len(self.bodies(pair))), (0, 11))
 
     def test_not_damaged_there(self) -> None:
         """Bytes that are wrong here and right in the master's log are asked for again."""
