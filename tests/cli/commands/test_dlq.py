@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from typing import Any
+from unittest import mock
 
 from prometheus_client import generate_latest
 from prometheus_client.registry import CollectorRegistry
@@ -12,6 +13,7 @@ from smartgo.client.client import Client
 from smartgo.client.consumer import PushConsumer
 from smartgo.client.internal.deadletterjournal import DeadLetterJournal, JournalEntry, LetterPlace
 from smartgo.client.internal.redeliveries import Redeliveries
+from smartgo.client.internal.search import BrokerSearch
 from smartgo.client.listening import ConsumeLater, ConsumerSettings
 from smartgo.client.messages import ReceivedMessage
 from smartgo.node.ops import LocalNode
@@ -315,6 +317,23 @@ class RefusedTests(LettersCase):
         self.assertRegex(
             said, "^acknowledged 0 dead letters of group billing\nNone is open: 5 resent, .*; 1 acknowledged"
         )
+
+    def test_no_index(self) -> None:
+        """A broker without an index cannot tell a refused copy from a consumed one: neither is claimed."""
+        self.letters(1)
+        self.out("dlq", "resend", "billing", "--all", "--yes")
+        self.assertEqual(self.states(), ["waiting"])
+        self.failing = lambda number: False
+        self.consume()
+
+        async def nothing(search: BrokerSearch, topic: str, id: str, brokers: Any) -> list[Any]:
+            return []
+
+        with mock.patch.object(BrokerSearch, "by_unique_key", nothing):
+            self.assertEqual(self.states(), ["unknown"])
+            self.assertIn("by ann: state unknown", self.out("dlq", "show", "billing"))
+            self.assertEqual(self.json("dlq", "ls")[0]["in_retry"], 0)
+        self.assertEqual(self.states(), ["consumed"])
 
     def test_settled(self) -> None:
         """A copy that was found consumed twice, a minute apart, is not asked for again."""
