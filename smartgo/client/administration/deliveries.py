@@ -136,7 +136,8 @@ class DeliveryTracking:
     @deferred
     async def refusals(self, topic: str, found: Mapping[str, str]) -> dict[str, Fate]:
         """
-        Return what became of a message in the groups that refused it, or gave it up: those alone, by name.
+        Return what became of a message in the groups that refused it, or gave it up: those alone, by name. Groups of
+        which the brokers do not tell are left out.
 
         @param topic: the topic of the record; C{found}: its properties.
         """
@@ -146,8 +147,15 @@ class DeliveryTracking:
         if not unique:
             return {}
         redeliveries = Redeliveries(self._asking)
-        fates = {name: await redeliveries.fate(name, unique) for name in await self._topics.groups(topic)}
-        return {name: fate for name, fate in fates.items() if fate is not None and fate.state in ("refused", "failed")}
+        found_in: dict[str, Fate] = {}
+        try:
+            for name in await self._topics.groups(topic):
+                fate = await redeliveries.fate(name, unique)
+                if fate is not None and fate.state in ("refused", "failed"):
+                    found_in[name] = fate
+        except CallFailed:
+            pass  # the message itself is what was asked for
+        return found_in
 
     @deferred
     async def consume_directly(

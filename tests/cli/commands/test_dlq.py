@@ -9,6 +9,7 @@ from prometheus_client import generate_latest
 from prometheus_client.registry import CollectorRegistry
 from twisted.internet.defer import Deferred
 
+from smartgo.client.administration.topics import Topics
 from smartgo.client.client import Client
 from smartgo.client.consumer import PushConsumer
 from smartgo.client.internal.deadletterjournal import DeadLetterJournal, JournalEntry, LetterPlace
@@ -16,6 +17,7 @@ from smartgo.client.internal.redeliveries import Redeliveries
 from smartgo.client.internal.search import BrokerSearch
 from smartgo.client.listening import ConsumeLater, ConsumerSettings
 from smartgo.client.messages import ReceivedMessage
+from smartgo.errors import CallTimedOut
 from smartgo.node.ops import LocalNode
 from smartgo.ops.alerts import monitor
 from smartgo.ops.alerts.noticemetrics import DeadLetterMetrics
@@ -317,6 +319,20 @@ class RefusedTests(LettersCase):
         self.assertRegex(
             said, "^acknowledged 0 dead letters of group billing\nNone is open: 5 resent, .*; 1 acknowledged"
         )
+
+    def test_shown_anyway(self) -> None:
+        """A message is shown where brokers do not tell of its groups."""
+        self.letters(1)
+        message = self.json("dlq", "show", "billing")[0]["message_id"]
+        self.assertIn("group billing", self.out("msg", "show", message, "-T", "Orders"))
+
+        async def groups(topic: str) -> None:
+            raise CallTimedOut("a question", 3.0)
+
+        self.patch(Topics, "groups", lambda topics, topic: Deferred.fromCoroutine(groups(topic)))
+        said = self.out("msg", "show", message, "-T", "Orders")
+        self.assertIn(message, said)
+        self.assertNotIn("group billing", said)
 
     def test_no_index(self) -> None:
         """A broker without an index cannot tell a refused copy from a consumed one: neither is claimed."""

@@ -5,10 +5,13 @@ from __future__ import annotations
 import json
 import re
 from typing import TYPE_CHECKING, Any, Final
+from unittest.mock import patch
 from urllib.parse import quote
 
 from twisted.internet.defer import Deferred
 
+from smartgo.client.internal.copystates import CopyStates
+from smartgo.client.internal.redeliveries import Fate
 from smartgo.ops.alerts.table import RuleAdjustment
 from smartgo.ops.security.principals import Principal
 from smartgo.ops.web.jobs import RestJob
@@ -405,6 +408,16 @@ class PagesTests(ConsoleCase):
         page.get_by_role("dialog").get_by_text("Close", exact=True).click()
         page.get_by_text("resent: not consumed yet").nth(1).wait_for()
         page.get_by_role("button", name="Resend all").wait_for(state="detached")
+
+        async def refused(states: CopyStates, group: str, letters: Any, marks: Any) -> dict[str, Fate]:
+            return dict.fromkeys(marks, Fate("refused", 2))
+
+        with patch.object(CopyStates, "of", refused):
+            self.go(page, "dlq/mailer?state=closed")
+            page.get_by_text("resent: refused, tried again (waits for retry 2").nth(1).wait_for()
+        self.go(page, "dlq")
+        row = page.get_by_role("row").filter(has_text="mailer")
+        self.assertEqual(row.locator("td").all_inner_texts()[:4], ["mailer", "0", "2", "2"])
         self.assertEqual(len(self.do(self.consume, "mailer", "Payments", 2)), 2)
 
     @in_browser()
