@@ -10,7 +10,7 @@ import msgspec
 from smartgo.cli.commands.groupchanges import create, rm, set_
 from smartgo.cli.commands.groupoffsets import clone, reset, undo
 from smartgo.cli.support.completions import group_names, topic_names
-from smartgo.cli.support.memberinfo import print_info
+from smartgo.cli.support.memberinfo import consumption, print_info, release
 from smartgo.cli.support.output import (
     OUTPUT,
     TEXT,
@@ -208,13 +208,11 @@ def members(cluster: ReadingOptions, name: str, output: str) -> None:
                 "client": lambda row: row.client_id,
                 "address": lambda row: row.client_addr,
                 "language": lambda row: row.language,
-                "version": lambda row: str(row.version),
+                "version": lambda row: release(row.version),
                 "retries": lambda row: retries.get(row.client_id),
             },
         )
-        click.echo(
-            f"\n{found.message_model.value.lower()}, {found.consume_type.value}, {found.consume_from_where.value}"
-        )
+        click.echo(f"\n{consumption(found)}")
         print_table(
             [found.subscription_table[one] for one in sorted(found.subscription_table)],
             {

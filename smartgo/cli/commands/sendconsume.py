@@ -183,8 +183,8 @@ def send(
             elif deliver_at is not None and deliver_at.timestamp() * 1000 <= clock.wall_ms():
                 click.echo("its time is past: it is delivered at once")
         else:
-            rate = f"{count / max(seconds, 0.001):.0f} per second"
-            click.echo(f"sent {count} messages in {seconds:.2f} s, {rate}{_not_ok(statuses)}")
+            rate = f"{count / max(seconds, 0.001):,.0f} per second"
+            click.echo(f"sent {count:,} messages in {seconds:.2f} s, {rate}{_not_ok(statuses)}")
             if result.recall_handle is not None:
                 click.echo("they wait for their time; to be able to recall a message, send it without --count")
 

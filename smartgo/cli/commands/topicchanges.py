@@ -197,7 +197,8 @@ async def _settle(
     if config.read_queue_nums != config.write_queue_nums:
         queues = f"{config.read_queue_nums} read and {counted(config.write_queue_nums, 'write queue')}"
     verb = "would have" if dry_run else "has"
-    click.echo(f"topic {config.topic_name} {verb} {queues}, permission {settings.perm}, at {', '.join(done)}")
+    places = f"at {'each of ' if len(done) > 1 else ''}{', '.join(done)}"
+    click.echo(f"topic {config.topic_name} {verb} {queues}, permission {settings.perm}, {places}")
 
 
 @click.command("rm", epilog=examples("smartgo topic rm Old --dry-run", "smartgo topic rm Old --yes"))

@@ -9,10 +9,45 @@ import click
 
 from smartgo.cli.support.output import TEXT, counted, moment, print_members, print_table, span
 from smartgo.client.administration.groups import DEFAULT_RETRIES
-from smartgo.schema.bodies import ConsumerRunningInfo, ProcessQueueInfo
+from smartgo.schema.bodies import (
+    ConsumeFromWhere,
+    ConsumerConnection,
+    ConsumerRunningInfo,
+    ConsumeType,
+    ProcessQueueInfo,
+)
+from smartgo.schema.codes import Version
 
+_CONSUMES: Final[Mapping[str, str]] = {
+    ConsumeType.CONSUME_ACTIVELY: "pulls by itself",
+    ConsumeType.CONSUME_PASSIVELY: "is given messages by its client",
+    ConsumeType.CONSUME_POP: "pops",
+}
+_BEGINS: Final[Mapping[str, str]] = {
+    ConsumeFromWhere.CONSUME_FROM_FIRST_OFFSET: "from its first message",
+    ConsumeFromWhere.CONSUME_FROM_MIN_OFFSET: "from its first message",
+    ConsumeFromWhere.CONSUME_FROM_TIMESTAMP: "from a time on",
+}
+"""Where members begin in a queue without an offset; with the other values they begin at its end."""
 _LONG: Final = 60_000
 """Milliseconds after which a listener call is called long."""
+
+
+def release(ordinal: int) -> str:
+    """
+    Return the RocketMQ release whose number a client reports: by its name where that is known.
+
+    >>> release(409), release(410)
+    ('V4_9_8', '410')
+    """
+    return Version(ordinal).name if ordinal in set(Version) else str(ordinal)
+
+
+def consumption(found: ConsumerConnection) -> str:
+    """Return how the members of a group consume, in words."""
+    begin = _BEGINS.get(found.consume_from_where, "from its end on")
+    how = _CONSUMES.get(found.consume_type, found.consume_type)
+    return f"{found.message_model.value.lower()}; the application {how}; a queue without an offset is read {begin}"
 
 
 def print_info(found: ConsumerRunningInfo, raw: bool) -> None:

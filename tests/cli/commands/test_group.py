@@ -148,7 +148,11 @@ class GroupTests(ClusterCase):
         found = self.json("group", "members", "cg")
         (one,) = found["connectionSet"]
         self.assertEqual(found["subscriptionTable"]["T"]["subString"], "*")
-        self.assertIn(one["clientId"], self.out("group", "members", "cg"))
+        shown = self.out("group", "members", "cg")
+        self.assertIn(one["clientId"], shown)
+        self.assertIn("V4_9_8", shown)
+        self.assertIn("clustering; the application is given messages by its client; a queue without", shown)
+        self.assertNotIn("CONSUME_", shown)
         info = self.json("group", "info", "cg", one["clientId"])
         self.assertEqual(info["properties"]["PROP_CONSUME_TYPE"], "CONSUME_PASSIVELY")
         self.assertIn("PROP_CONSUME_TYPE", self.out("group", "info", "cg", one["clientId"], "--raw"))

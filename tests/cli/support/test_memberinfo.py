@@ -9,6 +9,8 @@ from twisted.trial.unittest import SynchronousTestCase
 from smartgo.cli.support.memberinfo import print_info
 from smartgo.schema.bodies import ConsumerRunningInfo, MessageQueue, ProcessQueueInfo
 
+__doctests__ = ["smartgo.cli.support.memberinfo"]
+
 
 class InfoTests(SynchronousTestCase):
     """Clients of smartgo, and others that tell less."""
