@@ -19,12 +19,14 @@ from twisted.internet.task import LoopingCall, deferLater
 from twisted.trial.unittest import SynchronousTestCase
 
 from smartgo.broker.settings.changes import Who
+from smartgo.client.administration.brokers import BrokerPlace
 from smartgo.client.client import Client
 from smartgo.client.consumer import PushConsumer
 from smartgo.client.listening import ConsumerSettings
 from smartgo.health.snapshot import BrokerSnapshot, ClusterSnapshot, GroupSnapshot
 from smartgo.ops.figures.sampler import FIGURES
 from smartgo.ops.figures.subjectsampler import BROKER_LAG_FIGURES, GROUP_FIGURES, TOPIC_FIGURES
+from smartgo.ops.membership.table import TopicContent
 from smartgo.schema.bodies import ConsumeFromWhere
 from tests.ops.console.browser import ConsoleCase, in_browser
 from tests.test_layers import ROOT
@@ -176,6 +178,28 @@ class ScreenshotTests(ConsoleCase):
         self.take_definitions(page)
         self.invent_alerts()
         self.take_alerts(page)
+        self.do(self.lose_broker)
+        self.take_missing(page)
+
+    async def lose_broker(self) -> None:
+        """Let the API have seen a broker that is no longer registered."""
+        memory, here = self.ops.membership, await self.ops.view.brokers.get()
+        memory.observe([*here, BrokerPlace("DefaultCluster", "broker-b", 0, "10.0.0.12:10911")])
+        memory.counted("broker-b", {"orders": TopicContent(8, 41_208), "payments": TopicContent(4, 9_311)}, ["orders"])
+        memory.groups_counted({"billing": {"broker-b": 1_204}, "warehouse": {}})
+        memory.observe(here)
+        self.ops.view.forget()
+
+    def take_missing(self, page: Page) -> None:
+        """Take the cluster, and a group, with a broker that is missing."""
+        self.go(page, "cluster")
+        page.reload()
+        page.locator(".bar-health", has_text="1 of 2 processes missing").wait_for()
+        page.locator(".node-down").filter(has_text="broker-b").wait_for()
+        self.take(page, "cluster-missing")
+        self.go(page, "groups/billing")
+        page.get_by_role("alert").filter(has_text="broker-b").wait_for()
+        self.take(page, "group-missing")
 
     def take_figures(self, page: Page) -> None:
         """Take the overview, a group, and the list of topics on a phone."""

@@ -47,7 +47,7 @@ function State({ broker }) {
         [t("column.role"), html`<span data-test="role">${role}</span>`],
         [t("column.cluster"), broker.cluster],
         [t("column.address"), html`<${Code} copy>${broker.address}<//>`],
-        [t("cluster.version"), html`<span data-test="broker-version">${broker.product ? `smartgo ${broker.product}` : "RocketMQ"} <span class="soft">${broker.version ?? ""}</span></span>`],
+        broker.up && [t("cluster.version"), html`<span data-test="broker-version">${broker.product ? `smartgo ${broker.product}` : "RocketMQ"} <span class="soft">${broker.version ?? ""}</span></span>`],
         broker.bootMs && [t("broker.started"), html`<${Time} ms=${broker.bootMs} /> <span class="soft">${t("broker.uptime", { duration: duration((Date.now() - broker.bootMs) / 1000) })}</span>`],
         [t("broker.producers"), html`<a href=${href(["clients"], { role: "producer" })}>${number(producers)}</a>`],
         [t("broker.consumers"), html`<a href=${href(["clients"], { role: "consumer" })}>${number(consumers)}</a>`],
