@@ -85,6 +85,7 @@ names the thing (C{The ...}).
 
 MODULE_CACHES: Final = {
     "smartgo.env.disk._held": "no cache: the locks that this process holds",
+    "smartgo.env.product.product_version": "the version that is installed: one",
     "smartgo.schema.bodies.shape._decoders": "by class of a body",
     "smartgo.schema.bodies.shape._wires": "by class of a body",
     "smartgo.schema.columns._rows": "by schema and flags: 64 at most, pure",
