@@ -109,6 +109,11 @@ class Profile:
             kinds, interval = kinds[-1:] + tuple(few.sample(kinds[:-1], _FEW - 1)), 10.0
         return replace(drawn, log_begins=FAR - FAR % drawn.log_file_size if far else 0, kinds=kinds, interval=interval)
 
+    @property
+    def async_flush(self) -> bool:
+        """Tell whether a send is answered before its flush."""
+        return not self.sync_flush
+
     def has(self, name: str) -> bool:
         """
         Tell whether this profile has a kind of fault, or a property that is true or not zero.
