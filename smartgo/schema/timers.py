@@ -33,6 +33,9 @@ from smartgo.schema.fixed import fixed
 SLOT_MS: Final = 600_000
 """Milliseconds of delivery time that one slot file covers."""
 
+COUNTING: Final = "being counted"
+"""The value of C{timerCongestNum} in a broker's runtime information while it is not known how many messages wait."""
+
 RECALL_ENTRY: Final = 0
 MESSAGE_ENTRY: Final = 1
 

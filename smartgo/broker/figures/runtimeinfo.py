@@ -10,6 +10,7 @@ from smartgo.env.interfaces import IFiles
 from smartgo.env.product import product_version
 from smartgo.schema import refusalkind
 from smartgo.schema.record import decode
+from smartgo.schema.timers import COUNTING
 from smartgo.schema.topics import SCHEDULE_TOPIC
 from smartgo.store.openstore import OpenStore
 
@@ -71,8 +72,9 @@ class RuntimeInfo:
             "smartgoVersion": self._product,  # RocketMQ has nothing of this
             **replication_info(self._replication.now(), end),
         }
-        if self._store.timers is not None:
-            info["timerCongestNum"] = str(self._store.timers.count)  # as RocketMQ 5 names it
+        timers = self._store.timers
+        if timers is not None:
+            info["timerCongestNum"] = str(timers.count) if timers.ready else COUNTING  # as RocketMQ 5 names it
         refusal = self._store.refusal
         if refusal is not None:
             # RocketMQ has nothing of this; a slave has it where it cannot copy.

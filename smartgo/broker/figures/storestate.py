@@ -99,7 +99,7 @@ def _timers(broker: IBroker) -> TimerProgress | None:
     next_ms, latest_ms = timers.next_between_ms or (0, 0)
     return TimerProgress(
         ready=timers.ready,
-        waiting=timed.waiting,
+        waiting=timed.waiting or 0,
         next=next_ms,
         next_latest=latest_ms,
         delivered=delivered,

@@ -104,9 +104,9 @@ class TimerDelivery:
         self.recalled = 0
 
     @property
-    def waiting(self) -> int:
-        """The number of messages that wait and are not recalled."""
-        return self._timers.count
+    def waiting(self) -> int | None:
+        """The number of messages that wait and are not recalled; C{None} until the store has found out what waits."""
+        return self._timers.count if self._timers.ready else None
 
     def start(self) -> None:
         """Begin to deliver."""

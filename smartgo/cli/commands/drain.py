@@ -17,6 +17,7 @@ from smartgo.cli.support.texts import examples
 from smartgo.client.administration.groups import BUILT_IN, lag_of
 from smartgo.errors import CallFailed, PeerRefused
 from smartgo.schema.codes import ResponseCode
+from smartgo.schema.timers import COUNTING
 
 LOOK: Final = 2.0
 """Seconds between two checks."""
@@ -51,12 +52,14 @@ class RemainingWork(msgspec.Struct, frozen=True):
 
     @ivar lags: lag by group, without the ignored groups.
     @ivar delayed: delayed and timed messages that are not due yet.
+    @ivar counting: the broker does not know yet how many timed messages it has.
     @ivar ignored: lag of the ignored groups.
     @ivar end: the end of the broker's CommitLog, as text; it moves with each new message.
     """
 
     lags: dict[str, int]
     delayed: int
+    counting: bool
     ignored: int
     end: str
 
@@ -85,7 +88,7 @@ async def look(session: ClusterSession, broker: str, ignored: Collection[str]) -
         offset, _, end = text.partition(",")
         if name.startswith("scheduleMessageOffset_") and offset.isdecimal() and end.isdecimal():
             delayed += max(0, int(end) - int(offset))
-    return RemainingWork(lags, delayed, beside, facts.get("commitLogMaxOffset", ""))
+    return RemainingWork(lags, delayed, waiting == COUNTING, beside, facts.get("commitLogMaxOffset", ""))
 
 
 class Drain:
@@ -121,7 +124,7 @@ class Drain:
                 now = self._clock.seconds()
                 if left.end != self._end[0]:
                     self._end = (left.end, now)
-                if not left.count and now - self._begin >= ROUTES and now - self._end[1] >= QUIET:
+                if not (left.count or left.counting) and now - self._begin >= ROUTES and now - self._end[1] >= QUIET:
                     seconds = round(now - self._begin, 1)
                     return DrainResult(
                         broker=self._broker,
@@ -143,6 +146,8 @@ class Drain:
         ]
         if left.delayed:
             words.append(f"{counted(left.delayed, 'delayed message')} not due yet")
+        if left.counting:
+            words.append("its timed messages are being counted")
         return "; ".join(words) or "messages still arrive"
 
     async def _name_idle(self, left: RemainingWork) -> None:

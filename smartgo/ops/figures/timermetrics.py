@@ -14,7 +14,8 @@ from smartgo.broker.stages.timerdelivery import TimerDelivery
 def timer_metrics(timed: TimerDelivery, labels: Sequence[str], node: Sequence[str]) -> Iterator[Metric]:
     """Yield the metric families of one broker's timed messages; C{node} are the values of C{labels}."""
     waiting = GaugeMetricFamily("rocketmq_timing_messages", "Timed messages that are not due yet.", labels=labels)
-    waiting.add_metric(node, timed.waiting)
+    if timed.waiting is not None:
+        waiting.add_metric(node, timed.waiting)
     yield waiting
     recalled = CounterMetricFamily("smartgo_timers_recalled", "Timed messages that were recalled.", labels=labels)
     recalled.add_metric(node, timed.recalled)

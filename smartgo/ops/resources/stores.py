@@ -80,7 +80,7 @@ class TimersView(msgspec.Struct, rename="camel"):
     Timed messages.
 
     @ivar ready: whether the broker knows what waits; it reads that at its start.
-    @ivar waiting: messages that wait for their time and are not recalled.
+    @ivar waiting: messages that wait for their time and are not recalled; null until the broker knows that.
     @ivar next_ms: when the next one is due, wall clock, 0 for none: not before it, and not after C{next_latest_ms},
         which is the same where the time is known to the millisecond.
     @ivar delivered: messages delivered since the broker started; C{recalled}: those that were recalled.
@@ -89,7 +89,7 @@ class TimersView(msgspec.Struct, rename="camel"):
     """
 
     ready: bool
-    waiting: int
+    waiting: int | None
     next_ms: int
     next_latest_ms: int
     delivered: int
@@ -232,7 +232,7 @@ def _region(one: DamagedRange) -> DamagedRegion:
 def _timers(told: TimerProgress) -> TimersView:
     return TimersView(
         told.ready,
-        told.waiting,
+        told.waiting if told.ready else None,
         told.next,
         told.next_latest,
         told.delivered,

@@ -96,6 +96,18 @@ class DrainTests(ClusterCase):
         self.at(s65=lambda: self.commit(4))
         self.assertGreaterEqual(self.json("cluster", "drain", "broker-a", "--yes")["seconds"], 60.0)
 
+    def test_counting(self) -> None:
+        """It goes on while the broker does not know how many timed messages it has."""
+        self.commit(3)
+        timers = self.cluster.broker.store.timers
+        assert timers is not None
+        self.patch(timers, "ready", False)
+        why = self.invoke("cluster", "drain", "broker-a", "--yes", "--timeout", "50", status=75).stderr
+        self.assertIn("its timed messages are being counted", why)
+        begin = self.took
+        self.at(**{f"s{begin + 50:.0f}": lambda: setattr(timers, "ready", True)})
+        self.assertGreaterEqual(self.json("cluster", "drain", "broker-a", "--yes")["seconds"], 48.0)
+
     def test_nobody_reads(self) -> None:
         """A group without members is named once; it may be left aside, or the time limited."""
         result = self.invoke("cluster", "drain", "broker-a", "--yes", "--timeout", "20", status=75)

@@ -32,6 +32,11 @@ class StoreTests(ClusterCase):
         )
         self.assertEqual((store["timers"]["ready"], store["timers"]["waiting"]), (True, 1))
         self.assertEqual(store["timers"]["maxDelaySeconds"], 40 * 86_400)
+        timers = cluster.broker.store.timers
+        assert timers is not None
+        self.patch(timers, "ready", False)
+        store = self.get("/brokers/broker-a/store?id=0")
+        self.assertEqual((store["timers"]["ready"], store["timers"]["waiting"]), (False, None))
         for path in ("/brokers/nobody/store", "/brokers/broker-a/store?id=1"):
             self.assertEqual(self.order("GET", path)[0], 404)
 

@@ -113,7 +113,7 @@ function Store({ name, id }) {
           <${Stat} label=${t("store.oldest")} value=${html`<${Time} ms=${one.log.earliestMs} relative />`} />
           <${Stat} label=${t("figure.disk")} value=${percent(used(one.disk))} note=${html`<${Meter} ratio=${used(one.disk)} label=${t("figure.disk")} />`} />
           <${Stat} label=${t("store.damaged")} value=${number(one.integrity.regions)} tone=${one.integrity.regions ? "bad" : undefined} note=${bytes(one.integrity.bytes)} />
-          ${one.timers && html`<${Stat} label=${t("store.timed")} value=${number(one.timers.waiting)} note=${one.timers.nextMs ? html`${t("timed.next")}: <${Due} timers=${one.timers} />` : t("timed.none")} />`}
+          ${one.timers && html`<${Stat} label=${t("store.timed")} value=${waiting(one.timers)} note=${one.timers.nextMs ? html`${t("timed.next")}: <${Due} timers=${one.timers} />` : one.timers.ready && t("timed.none")} />`}
         </div>
         ${one.refusal && html`<p class="hint hint-warn" role="alert" data-test="refusal">${t("store.refusal", { why: one.refusal })}</p>`}
         <div class="cards">
@@ -169,13 +169,16 @@ function Due({ timers }) {
   return html`<span data-test="due">${t("timed.between", { from: time(timers.nextMs), to: clock(timers.nextLatestMs) })}</span>`;
 }
 
+// How many timed messages wait; null until the broker knows that.
+const waiting = (timers) => (timers.waiting === null ? t("timed.counting") : number(timers.waiting));
+
 function Timed({ timers }) {
   return html`<${Card} title=${t("timed.title")}>
     ${!timers.ready && html`<p class="hint">${t("timed.reading")}</p>`}
     <${Facts}
       rows=${[
-        [t("timed.waiting"), number(timers.waiting)],
-        [t("timed.next"), timers.nextMs ? html`<${Due} timers=${timers} />` : t("timed.none")],
+        [t("timed.waiting"), waiting(timers)],
+        [t("timed.next"), timers.nextMs ? html`<${Due} timers=${timers} />` : timers.ready ? t("timed.none") : undefined],
         [t("timed.delivered"), number(timers.delivered)],
         [t("timed.recalled"), number(timers.recalled)],
         [t("timed.late"), timers.delivered ? t("timed.late.value", { mean: duration(timers.meanLateMs / 1000), most: duration(timers.mostLateMs / 1000) }) : undefined],
