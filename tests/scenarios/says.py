@@ -27,6 +27,18 @@ def missing(name: str, id: int = 0) -> Say:
     return say
 
 
+def stopped(name: str, id: int = 0) -> Say:
+    """Say of C{/brokers} that a process was stopped in order, and when."""
+
+    def say(page: Any) -> str | None:
+        one = _broker(page, name, id)
+        if one is None or one["left"] != "stopped":
+            return None
+        return f"{name} ({id}): {one['error']}, at {one['leftMs']}; {one['effect']}"
+
+    return say
+
+
 def refusing(name: str, why: str) -> Say:
     """Say of C{/brokers} why a broker takes no messages."""
 

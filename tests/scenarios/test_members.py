@@ -9,7 +9,7 @@ from collections.abc import Callable
 
 from tests.scenarios.case import ALL, ScenarioCase
 from tests.scenarios.faces import Faces, Look
-from tests.scenarios.says import contended, missing, registry_down, silent
+from tests.scenarios.says import contended, missing, registry_down, silent, stopped
 
 
 class MemberCase(ScenarioCase):
@@ -121,6 +121,31 @@ class KilledTests(MemberCase):
             }
 
         self.faulty("registry killed", looks, node.kill, node.start)
+
+
+class StoppedTests(MemberCase):
+    """A process that is stopped in order, and not started again."""
+
+    def test_master(self) -> None:
+        """A master that was stopped in order is missing as any, and every text says how it left."""
+        self.needs_all()
+        cluster = self.cluster
+        cluster.registry()
+        node = cluster.master("broker-a")
+        cluster.master("broker-b")
+        cluster.start()
+
+        def looks(faces: Faces) -> dict[str, Look]:
+            return {
+                "REST": faces.rest("/brokers", stopped("broker-a")),
+                "console": faces.console("", "broker-a is missing.*stopped in order"),
+                "CLI": faces.cli("broker-a +0 .*missing: stopped in order at", "cluster", "ls"),
+                "doctor": faces.doctor("^X broker broker-a: is missing.*stopped in order at", status=1),
+                "alerts": faces.alerts("broker-gone", "broker-a"),
+                "metrics": faces.metrics('^smartgo_member_missing_seconds{.*broker="broker-a"'),
+            }
+
+        self.faulty("master stopped in order", looks, node.stop, node.start)
 
 
 class StalledTests(MemberCase):
