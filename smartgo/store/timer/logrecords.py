@@ -42,7 +42,19 @@ _LONGER_HOST: Final = 12
 _log = Logger()
 
 
-def entry_of(record: StoredMessage) -> bytes:
+class Arrival(NamedTuple):
+    """
+    A message of the timer topic.
+
+    @ivar entry: its entry.
+    @ivar recalled: of a recall: a number for the message that is recalled, the same until the process ends.
+    """
+
+    entry: bytes
+    recalled: int | None
+
+
+def entry_of(record: StoredMessage) -> Arrival:
     """
     Return the entry for a record of the timer topic.
 
@@ -50,13 +62,14 @@ def entry_of(record: StoredMessage) -> bytes:
     """
     properties = decode_properties(record.properties)
     due_ms = max(1, waiting_due_ms(properties, record.stored_ms))
-    kind = MESSAGE_ENTRY
+    kind, recalled = MESSAGE_ENTRY, None
     if names.TIMER_DEL_UNIQKEY in properties:
         kind, due_ms = RECALL_ENTRY, wheel_ms(due_ms) + 1  # before all that is due in that second
-    return TimerEntry(due_ms, kind, record.physical_offset, record.size).pack()
+        recalled = hash((properties.get(names.REAL_TOPIC, ""), properties[names.TIMER_DEL_UNIQKEY], due_ms))
+    return Arrival(TimerEntry(due_ms, kind, record.physical_offset, record.size).pack(), recalled)
 
 
-def entries_of(files: IFiles, log_files: FileQueue, units: Sequence[Unit]) -> list[bytes | None]:
+def entries_of(files: IFiles, log_files: FileQueue, units: Sequence[Unit]) -> list[Arrival | None]:
     """
     Return the entries for messages of the timer topic, by their units; C{None} for each that cannot be read.
 
@@ -65,7 +78,7 @@ def entries_of(files: IFiles, log_files: FileQueue, units: Sequence[Unit]) -> li
     return [None if unit.is_filler else _entry(files, log_files, unit) for unit in units]
 
 
-def _entry(files: IFiles, log_files: FileQueue, unit: Unit) -> bytes | None:
+def _entry(files: IFiles, log_files: FileQueue, unit: Unit) -> Arrival | None:
     data = read_record(files, log_files, unit.commitlog_offset, unit.size)
     try:
         return entry_of(decode(data))

@@ -115,11 +115,11 @@ class TimerRecovery:
             found = await self._threads.run(LANE, entries_of, self._files, self._source.log_files(), units)
             delivered = await self._delivered_of(units)
             peer_ms, peer_end = self._peer
-            for at, (unit, entry) in enumerate(zip(units, found, strict=True), offset):
+            for at, (unit, arrival) in enumerate(zip(units, found, strict=True), offset):
                 if unit.commitlog_offset in delivered and not unit.is_filler:
                     continue
-                if entry is not None and (at >= peer_end or wheel_ms(due_of(entry)) >= peer_ms):
-                    self._waiting.put(entry, horizon_ms)
+                if arrival is not None and (at >= peer_end or wheel_ms(due_of(arrival.entry)) >= peer_ms):
+                    self._waiting.put(arrival.entry, horizon_ms, arrival.recalled)
             offset += len(units)
             self.changes += len(units)
             if self._waiting.unwritten_count >= _WRITE_FROM:

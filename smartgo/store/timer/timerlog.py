@@ -26,7 +26,7 @@ from smartgo.schema.topics import TIMER_TOPIC
 from smartgo.store.backgroundtask import BackgroundTask
 from smartgo.store.interfaces import IDispatcher
 from smartgo.store.pagereads import TolerantFiles, is_unreadable
-from smartgo.store.timer.logrecords import complain, entry_of
+from smartgo.store.timer.logrecords import Arrival, complain, entry_of
 from smartgo.store.timer.oldentries import OldEntries
 from smartgo.store.timer.recovery import TimerRecovery
 from smartgo.store.timer.slotfiles import SlotFiles, TimerCancelled
@@ -271,15 +271,15 @@ class TimerLog:
         self._call = None
         try:
             units = self._by_key[_KEY].units(self._next, _UNITS)
-            entries = [None if unit.is_filler else self._entry(unit) for unit in units]
+            arrivals = [None if unit.is_filler else self._entry(unit) for unit in units]
         except OSError as error:  # a file cannot be mapped
             self._log.warn("timed messages cannot be taken; trying again: {error}", error=str(error))
             self._call = self._clock.callLater(_RETRY, self._take)
             return
         horizon_ms = self._slots.horizon_ms()
-        for entry in entries:
-            if entry is not None:
-                self._waiting.put(entry, horizon_ms)
+        for arrival in arrivals:
+            if arrival is not None:
+                self._waiting.put(arrival.entry, horizon_ms, arrival.recalled)
         self._next += len(units)
         self._slots.taken(self._next, self._end)
         self._slots.changed(len(units))
@@ -289,7 +289,7 @@ class TimerLog:
         if units:
             self.dispatch(self._end)
 
-    def _entry(self, unit: Unit) -> bytes | None:
+    def _entry(self, unit: Unit) -> Arrival | None:
         """Return the entry for a message that was just appended; its pages are in memory still."""
         try:
             return entry_of(decode(self._commitlog.slice(unit.commitlog_offset, unit.size)))

@@ -27,6 +27,7 @@ from smartgo.schema.timers import (
 )
 from smartgo.store.timer.entryfile import FILE_LIMIT, NEVER, LoadedSlot, SlotFile
 from smartgo.store.timer.nearentries import NearEntries
+from smartgo.store.timer.recalls import WaitingRecalls
 
 
 class WaitingTimers:
@@ -52,7 +53,7 @@ class WaitingTimers:
         self.unwritten_count = 0
         self._held: list[bytes] | None = None  # what came while a slot is loaded, and may be above what is found in it
         self._next_number = 1
-        self._recalls = 0
+        self._recalls = WaitingRecalls()
         self._on_disk = 0
         self.near = NearEntries()
         self.in_flight: dict[bytes, None] = {}
@@ -63,7 +64,7 @@ class WaitingTimers:
     def count(self) -> int:
         """The number of messages that wait and are not recalled."""
         entries = len(self.near) + len(self.in_flight) + self._on_disk + len(self._held or ()) - len(self.masked)
-        return max(0, entries - 2 * self._recalls)
+        return max(0, entries - self._recalls.count - self._recalls.recalled)
 
     @property
     def next_ms(self) -> int | None:
@@ -106,14 +107,15 @@ class WaitingTimers:
 
     # -- arrivals ----------------------------------------------------------------------------------------------
 
-    def put(self, entry: bytes, horizon_ms: int) -> None:
+    def put(self, entry: bytes, horizon_ms: int, recalled: int | None = None) -> None:
         """
         Let an entry wait.
 
         @param horizon_ms: what is due before that may stay in memory.
+        @param recalled: of a recall: a number for the message that is recalled; C{None}: not known.
         """
         if is_recall(entry):
-            self._recalls += 1
+            self._recalls.add(entry, recalled)
         self._put(entry, horizon_ms)
 
     def _put(self, entry: bytes, horizon_ms: int) -> None:
@@ -180,7 +182,7 @@ class WaitingTimers:
         """Forget an entry that was in flight."""
         del self.in_flight[entry]
         if is_recall(entry):
-            self._recalls -= 1
+            self._recalls.remove(entry)
 
     def give_back(self, entry: bytes) -> None:
         """Let an entry wait again that was in flight."""
@@ -295,7 +297,7 @@ class WaitingTimers:
         """Let an entry of a file count no more."""
         self.masked.add(offset_of(entry))
         if is_recall(entry):
-            self._recalls -= 1
+            self._recalls.remove(entry)
 
     def replace(self, file: SlotFile, entries: list[bytes], removed: set[int]) -> None:
         """
@@ -323,14 +325,14 @@ class WaitingTimers:
         near = [*self.near, *self.in_flight, *(self._held or ())]
         rows = [file.row() for files in self._files.values() for file in files if file.left]
         return TimerCheckpoint(
-            queue_offset, position, self._next_number, self._recalls, self._taken, near, list(self.masked), rows
+            queue_offset, position, self._next_number, self._recalls.count, self._taken, near, list(self.masked), rows
         )
 
     def restore(self, saved: TimerCheckpoint) -> None:
         """Begin with what a checkpoint says."""
         self._taken = saved.taken
         self._next_number = saved.next_number
-        self._recalls = saved.recalls
+        self._recalls.restore(saved.recalls)
         self.near.replace(saved.near)
         self.masked = set(saved.masked)
         for row in saved.files:

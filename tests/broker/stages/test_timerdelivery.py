@@ -270,6 +270,22 @@ class DeliveryTests(StoreTestCase):
         self.assertEqual(self.timers.bodies(), ["a", "c"])
         self.assertEqual((self.timers.timers.count, self.timers.delivery.recalled), (0, 1))
 
+    def test_recalled_twice(self) -> None:
+        """A message that is recalled twice counts as one less, also when its recalls are read from the log again."""
+        due = NOW + 5500
+        self.timers.send(timed(due, "a"), timed(due, "b"), timed(due + 60_000, "c"))
+        for _ in range(3):
+            self.timers.send(timed(due, "x", TIMER_DEL_UNIQKEY="b"))
+        self.assertEqual(self.timers.timers.count, 2)
+        self.timers.send(timed(due, "x", TIMER_DEL_UNIQKEY="a"))
+        self.assertEqual(self.timers.timers.count, 1)
+        timers = self.again(killed(self.env))
+        self.assertEqual(timers.timers.count, 1)
+        timers.advance(10)
+        self.assertEqual((timers.bodies(), timers.timers.count, timers.delivery.recalled), ([], 1, 2))
+        timers.advance(60)
+        self.assertEqual((timers.bodies(), timers.timers.count), (["c"], 0))
+
     def test_recall_of_another_topic(self) -> None:
         """A recall meets messages of its own topic alone."""
         due = NOW + 5500
