@@ -1,10 +1,21 @@
 // Facts about brokers that several pages show.
+import { get } from "./api.js";
 import { html } from "./html.js";
 import { ago, number } from "./format.js";
 import { t, tn } from "./i18n.js";
 import { Badge } from "./parts.js";
 
 export const FOLLOWS = new Set(["FOLLOWING", "CATCHING_UP"]); // else how far a slave is behind is not known
+
+let asked = null; // the request for the brokers that is under way
+
+// Ask for the broker processes; the parts of a page that ask at the same time share one request.
+export function askBrokers() {
+  asked ??= get("/brokers", { limit: 200 }).finally(() => {
+    asked = null;
+  });
+  return asked;
+}
 
 // Return the names of which only slaves are registered: they cannot store messages.
 export function masterless(brokers) {

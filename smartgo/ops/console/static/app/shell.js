@@ -1,8 +1,8 @@
 // The frame around every page: navigation, the top bar with cluster, health and search, and the login.
 import { AlarmBadge, useAlarm } from "./alarm.js";
 import { cx, html, signal, useEffect, useState } from "./html.js";
-import { get, loginWanted, logOut, may, online, session } from "./api.js";
-import { masterless } from "./brokers.js";
+import { loginWanted, logOut, may, online, session } from "./api.js";
+import { askBrokers, masterless } from "./brokers.js";
 import { attempt, Overlays } from "./dialog.js";
 import { zone } from "./format.js";
 import { LANGUAGES, language, setLanguage, t } from "./i18n.js";
@@ -64,7 +64,7 @@ function Nav({ current }) {
 }
 
 function ClusterName() {
-  const { data, error } = useResource((abort) => get("/brokers", { limit: 200 }, abort), [session.value?.name], 10000);
+  const { data, error } = useResource(askBrokers, [session.value?.name], 10000);
   if (error) {
     return html`<a class="bar-cluster" href="#/cluster"><span class="dot dot-bad"></span><b>${t("bar.unreachable")}</b></a>`;
   }

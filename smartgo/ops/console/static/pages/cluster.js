@@ -1,7 +1,7 @@
 // The cluster: registries, brokers with their slaves; and the details of one broker.
 import { html } from "../app/html.js";
 import { del, get, may, path, post, put } from "../app/api.js";
-import { departureText, lossText, missingText, orphan, ProcessBadge, processName } from "../app/brokers.js";
+import { askBrokers, departureText, lossText, missingText, orphan, ProcessBadge, processName } from "../app/brokers.js";
 import { attempt, confirm, toast } from "../app/dialog.js";
 import { bytes, duration, number, percent, rate, short } from "../app/format.js";
 import { t, tn } from "../app/i18n.js";
@@ -16,7 +16,7 @@ export default function Cluster({ parts, query }) {
 }
 
 function Everything() {
-  const brokers = useResource((abort) => get("/brokers", { limit: 200 }, abort), [], 5000);
+  const brokers = useResource(askBrokers, [], 5000);
   const registries = useResource((abort) => get("/registries", null, abort), [], 10000);
   return html`<${Page} title=${t("nav.cluster")}>
     <${Card} title=${t("cluster.registries")}>

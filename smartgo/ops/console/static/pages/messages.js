@@ -1,6 +1,7 @@
 // Message search: by key, by id, by time, or from a queue offset.
 import { html, useEffect, useRef, useState } from "../app/html.js";
 import { addressOf, del, follow, get, may, path, post } from "../app/api.js";
+import { askBrokers } from "../app/brokers.js";
 import { attempt } from "../app/dialog.js";
 import { fromInput, number, toInput } from "../app/format.js";
 import { t } from "../app/i18n.js";
@@ -110,7 +111,7 @@ function Form({ mode, query }) {
 // An offset id and a unique id can both have 32 digits; the first begins with the address of a known broker.
 async function isOffsetId(word) {
   try {
-    const { items } = await get("/brokers", { limit: 200 });
+    const { items } = await askBrokers();
     return items.some((one) => {
       const [host, port] = one.address.split(":");
       const parts = host.split(".").map(Number);

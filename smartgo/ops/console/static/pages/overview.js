@@ -1,7 +1,7 @@
 // The overview of the cluster: totals, live rates with history, brokers, and the groups with the highest lag.
 import { batch, html, useEffect, useState } from "../app/html.js";
 import { get, listen } from "../app/api.js";
-import { lossText, masterless, ProcessBadge } from "../app/brokers.js";
+import { askBrokers, lossText, masterless, ProcessBadge } from "../app/brokers.js";
 import { bytes, durationMs, number, percent, rate, short } from "../app/format.js";
 import { t } from "../app/i18n.js";
 import { Badge, Card, Empty, Health, Loaded, Meter, Page, Stat } from "../app/parts.js";
@@ -43,7 +43,7 @@ export default function Overview({ query }) {
   const points = useSeries("cluster", spanOf(query), fresh);
   const groups = useProgress({ sort: "name", system: false }, 0, Math.min(totals.data?.applicationGroups ?? 0, LOOKED_AT), 30000);
   const rules = useResource((abort) => get("/alerts/rules", null, abort), [], 30000);
-  const brokers = useResource((abort) => get("/brokers", { limit: 200 }, abort), [], 5000);
+  const brokers = useResource(askBrokers, [], 5000);
   const registries = useResource((abort) => get("/registries", null, abort), [], 10000);
   return html`<${Page}
     title=${t("nav.overview")}
