@@ -18,5 +18,7 @@ class ProductTests(SynchronousTestCase):
         def missing(name: str) -> str:
             raise PackageNotFoundError(name)
 
+        product_version.cache_clear()
+        self.addCleanup(product_version.cache_clear)  # after the patch is taken back
         self.patch(product, "installed", missing)
         self.assertEqual(product_version(), "unknown")
