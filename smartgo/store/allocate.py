@@ -197,8 +197,13 @@ class LogSpace:
         return path, mapping
 
     def _made(self, made: tuple[str, IMapping]) -> None:
-        if self._spare is not None or self._stopping or self._env.buggify("log.no-spare"):
+        if self._spare is not None or self._stopping:
             self._discard(made)
+            return
+        if self._env.buggify("log.no-spare"):
+            self._discard(made)
+            if self._no_file is not None:  # no append asks for a file while they are refused
+                self._try_again_later()
             return
         self._spare = made
         if self._no_file is not None:

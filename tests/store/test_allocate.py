@@ -218,6 +218,23 @@ class DiskFullTests(SpaceTestCase):
         self.assertEqual(len(self.bodies(store)), count + 1)
         self.assertEqual(store.log_bounds()[1] // LOG_SIZE, 2)
 
+    def test_spare_discarded(self) -> None:
+        """Messages are accepted again where the file that was allocated at last was discarded (a rare path)."""
+        store = self.start()
+        self.fill_file(store)
+        self.env.files.free = 0
+        with self.assertRaises(ServiceNotAvailable):
+            self.fill_file(store)
+        self.env.files.free = 1 << 30
+        self.env.rare_paths = lambda name: name == "log.no-spare"
+        self.env.clock.advance(5)
+        self.assertIsNotNone(store.refusal)
+        self.assertEqual(self.env.files.list(SPARE), [])
+        self.env.rare_paths = lambda name: False
+        self.env.clock.advance(5)
+        self.assertIsNone(store.refusal)
+        self.fill_file(store)
+
     def test_refused_send_leaves_nothing(self) -> None:
         """What is refused for want of a file is neither in the log nor in a queue."""
         store = self.start()
