@@ -33,12 +33,14 @@ LIMITS: Final = Limits(
     unsent_resume=0,
     unsent_seconds=NEVER,
     slice=SLICE,
+    smallest_slice=256,
     reads_on=True,
     stop=0.0,
 )
 """
 Of connections of slaves: their reports are read at any time. The deadlines are those of L{MasterEnd}. Slaves may take
-the descriptors that clients must leave free: a SYNC_MASTER without its slave confirms no send.
+the descriptors that clients must leave free: a SYNC_MASTER without its slave confirms no send. The smallest slice of a
+simulation carries whole files of the log in time, on the slowest of its networks too.
 """
 
 _HELLO: Final = bytes([CLIENT_HELLO])

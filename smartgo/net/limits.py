@@ -35,6 +35,7 @@ class Limits(msgspec.Struct, frozen=True, kw_only=True):
     @ivar unsent_seconds: how long more than C{unsent_pause} may be unsent (L13).
     @ivar unsent_close: unsent bytes at which the connection is given up (L13).
     @ivar slice: bytes that are handed to the transport at a time.
+    @ivar smallest_slice: the same in L{tightest}.
     @ivar reads_on: read the peer however much it has not taken, as is done with every link that we dialled.
     @ivar unit_kind: what the memory budget counts a frame as that is not whole.
     @ivar calls: requests of ours on one connection that wait for their answers.
@@ -60,6 +61,7 @@ class Limits(msgspec.Struct, frozen=True, kw_only=True):
     unsent_seconds: float = 60.0
     unsent_close: int = 32 * MIB
     slice: int = 256 * KIB
+    smallest_slice: int = 16
     reads_on: bool = False
     unit_kind: Kind = Kind.UNFINISHED_FRAMES
     calls: int = 65_535
@@ -71,7 +73,7 @@ class Limits(msgspec.Struct, frozen=True, kw_only=True):
     @property
     def tightest(self) -> Limits:
         """The same limits with the smallest buffers, and no room for a second request, that a link works with."""
-        return msgspec.structs.replace(self, in_flight=1, unsent_pause=64, unsent_resume=0, slice=16)
+        return msgspec.structs.replace(self, in_flight=1, unsent_pause=64, unsent_resume=0, slice=self.smallest_slice)
 
 
 SERVER: Final = Limits()

@@ -9,9 +9,13 @@ from twisted.internet.protocol import Factory, Protocol, connectionDone
 from twisted.python.failure import Failure
 from twisted.trial.unittest import SynchronousTestCase
 
+from smartgo.ha.feed import LIMITS as SLAVE_LIMITS
+from smartgo.net.limits import SERVER
+from smartgo.net.sendbuffer import SendBuffer
 from tests.sim.kernel import Kernel
 from tests.sim.machine import SimEnvironment, World
 from tests.sim.seeds import Streams
+from tests.sim.workload import SETTLED
 
 
 class Talker(Protocol):
@@ -107,6 +111,26 @@ class NetworkTests(SynchronousTestCase):
         self.kernel.run(60)
         self.assertEqual((other.heard == sent, one.heard in (b"", b"back")), (True, True))
         self.assertEqual((one.lost, other.lost), (["ConnectionDone"], ["ConnectionDone"]))
+
+    def seconds_for(self, size: int, slice_size: int) -> float:
+        """Send bytes over a link that hands the transport slices of this size; return how long that takes."""
+        one, other = self.connect()
+        begun, data = self.kernel.now, bytes(size)
+        buffer = SendBuffer(lambda: None, slice_size)
+        buffer.open(one.transport)
+        buffer.write(data)
+        while len(other.heard) < size:
+            self.kernel.run(0.5)
+        return self.kernel.now - begun
+
+    def test_smallest_slice(self) -> None:
+        """
+        A slave gets the largest file of a log in a part of the time that it has, with the smallest slices over the
+        slowest network of any profile; in the slices of clients that would take too long.
+        """
+        self.network.latency, self.network.split, self.network.short = 0.02, 0.3, 0.3
+        self.assertLess(self.seconds_for(262144, SLAVE_LIMITS.tightest.slice), SETTLED / 4)
+        self.assertGreater(self.seconds_for(262144, SERVER.tightest.slice), SETTLED)
 
     def test_trickle(self) -> None:
         """Some bytes arrive at once, and the others later."""
