@@ -21,7 +21,7 @@ from smartgo.ops.alerts.messages import NoticeOrigin
 from smartgo.ops.alerts.notices import Batch, Notice
 from smartgo.ops.alerts.senders import HttpSender
 
-PROGRAM = os.environ.get("SMARTGO_ALERTMANAGER") or which("alertmanager") or ""
+PROGRAM = os.environ.get("SMARTGO_ALERTMANAGER") or which("alertmanager") or which("prometheus-alertmanager") or ""
 CONFIG = "route: {receiver: nobody}\nreceivers: [{name: nobody}]\n"
 
 
