@@ -7,6 +7,7 @@ from typing import NamedTuple
 
 from smartgo.client.internal.copies import RESENT_FROM
 from smartgo.schema import properties
+from smartgo.schema.bodies import MessageQueue
 
 
 class LetterCopy(NamedTuple):
@@ -29,6 +30,14 @@ class LetterCopy(NamedTuple):
         origin = found.get(properties.ORIGIN_MESSAGE_ID, "")
         whole = f"{origin} {found.get(properties.UNIQ_KEY, '')}" if origin else offset_id
         return cls(offset_id, stored_ms, whole, found.get(RESENT_FROM, ""))
+
+
+class OlderCopy(NamedTuple):
+    """A dead letter that is not sent, as a later one of the same message is."""
+
+    offset_id: str
+    queue: MessageQueue
+    queue_offset: int
 
 
 def older_copies(letters: Iterable[LetterCopy]) -> dict[str, str]:

@@ -11,7 +11,7 @@ from msgspec import Meta
 
 from smartgo.client.internal.copies import copy_for, copy_to
 from smartgo.client.internal.deadletterjournal import CopyPlace, LetterPlace
-from smartgo.client.internal.lettercopies import LetterCopy, older_copies
+from smartgo.client.internal.lettercopies import LetterCopy, OlderCopy, older_copies
 from smartgo.client.internal.records import FoundMessage
 from smartgo.client.messages import Message
 from smartgo.errors import CallFailed, NoOrigin, RequestRefused
@@ -103,7 +103,7 @@ class ResentRow(msgspec.Struct, rename="camel"):
     @ivar message_id, offset_id: the dead letter's.
     @ivar topic: the topic of the copy.
     @ivar sent_id: the copy's unique id, C{sent_offset_id} its offset id; null if it was not sent.
-    @ivar error: why it was not sent.
+    @ivar error: why it was not sent; where it was sent, what could not be noted of it.
     """
 
     message_id: str
@@ -134,8 +134,8 @@ class ResentResult(msgspec.Struct, rename="camel"):
 
     @ivar missing: ids without a dead letter.
     @ivar missing_brokers: brokers that did not answer: their dead letters were not read, or not all.
-    @ivar left_out: dead letters that were not sent, as a later one of the same message was; they are acknowledged. The
-        first 1000.
+    @ivar left_out: dead letters that were not sent, as a later one of the same message was; those that were open are
+        acknowledged. The first 1000.
     """
 
     found: int
@@ -245,42 +245,63 @@ class Resending:
         found = sent = failed = 0
         brokers = {queue.broker_name for queue in self._queues}
         await self._view.journal.refresh(ClusterQueueReader(self._view), brokers, self._brokers.note)
-        left_out = await self._left_out(job)
+        copies = await self._older_copies(job)
+        older = {copy.offset_id for those in copies.values() for copy in those}
+        left_out: list[LeftOut] = []
         async with aclosing(self._chosen(job)) as messages:
             async for one in messages:
-                if one.stored.message_id in left_out:
-                    await self._leave_out(one)
+                id_ = one.stored.message_id
+                if id_ in older:
                     continue
                 row = await self._again(one)
+                if row.sent_id is not None or (order.dry_run and row.error is None):
+                    left_out += [LeftOut(copy.offset_id, id_) for copy in copies.get(id_, ())]
+                    row.error = await self._leave_out(copies.get(id_, ())) or row.error
                 job.add(row)
                 found += 1
                 failed += row.error is not None
                 sent += row.sent_id is not None
                 if found >= order.limit:
                     break
-        named = [LeftOut(one, other) for one, other in left_out.items()][:_LEFT_OUT]
+        named = left_out[:_LEFT_OUT]
         return ResentResult(found, sent, failed, self._missing, order.dry_run, self._brokers.rows, named)
 
     def _chosen(self, job: RestJob) -> AsyncGenerator[FoundMessage, None]:
         self._missing = []
         return self._meant(job) if self._order.ids is None else self._named(job, self._order.ids)
 
-    async def _left_out(self, job: RestJob) -> dict[str, str]:
-        """Return the dead letters that are not sent, by their offset ids, with that of the one that is sent instead."""
+    async def _older_copies(self, job: RestJob) -> dict[str, list[OlderCopy]]:
+        """Return the dead letters that are not sent, by the offset id of the one that is sent instead."""
+        found: list[LetterCopy] = []
+        places: dict[str, tuple[MessageQueue, int]] = {}
         async with aclosing(self._chosen(job)) as messages:
-            found = [
-                LetterCopy.of(one.stored.message_id, one.stored.stored_ms, one.properties) async for one in messages
-            ]
-        return older_copies(found)
+            async for one in messages:
+                stored = one.stored
+                found.append(LetterCopy.of(stored.message_id, stored.stored_ms, one.properties))
+                places[stored.message_id] = one.queue, stored.queue_offset
+        copies: dict[str, list[OlderCopy]] = {}
+        for id_, latest in older_copies(found).items():
+            copies.setdefault(latest, []).append(OlderCopy(id_, *places[id_]))
+        return copies
 
-    async def _leave_out(self, one: FoundMessage) -> None:
-        """Acknowledge an open dead letter of whose message a later one is sent."""
-        stored = one.stored
-        if self._order.dry_run or not self._view.journal.mark(self._group, one.queue, stored.queue_offset).is_open:
-            return
-        place = LetterPlace(stored.queue_id, stored.queue_offset)
+    async def _leave_out(self, copies: Sequence[OlderCopy]) -> str | None:
+        """
+        Acknowledge those dead letters that are open, now that a later one of their message was sent.
+
+        @return: why that could not be noted; C{None} if it was.
+        """
+        if self._order.dry_run:
+            return None
         why = "a later copy of the message was resent"
-        await self._outbox.journal().acknowledged(self._group, self._who, one.broker, [place], why)
+        for copy in copies:
+            if not self._view.journal.mark(self._group, copy.queue, copy.queue_offset).is_open:
+                continue
+            place = LetterPlace(copy.queue.queue_id, copy.queue_offset)
+            try:
+                await self._outbox.journal().acknowledged(self._group, self._who, copy.queue.broker_name, [place], why)
+            except CallFailed as error:
+                return f"it was sent, but the older dead letter {copy.offset_id} could not be acknowledged: {error}"
+        return None
 
     async def _meant(self, job: RestJob) -> AsyncGenerator[FoundMessage, None]:
         order = self._order

@@ -4,12 +4,16 @@ from __future__ import annotations
 
 import json
 from typing import Any, cast
+from unittest import mock
 
 from twisted.internet.defer import Deferred, fail
 
 from smartgo.client.internal import reading
+from smartgo.client.internal.deadletterjournal import JournalWriter
+from smartgo.client.messages import Message
 from smartgo.errors import NotConnected
 from smartgo.ops.reading import messagelines as exporting
+from smartgo.ops.resources.send import Outbox, SentMessage
 from smartgo.ops.web.streams import STUCK_SECONDS
 from smartgo.remoting.client import RemotingClient
 from smartgo.schema.codes import RequestCode
@@ -236,6 +240,40 @@ class ResendTests(LetterCase):
         self.assertEqual(self.job("/dlq/audit/resend", {"body": ": 3"})[0]["result"]["found"], 0)  # it was sent before
         self.assertEqual(self.job("/dlq/audit/resend", {"body": ": 3", "again": True})[0]["result"]["found"], 1)
         self.assertEqual(self.get("/topics/%25RETRY%25audit")["amounts"]["messages"], 2)
+
+    def test_older_copies(self) -> None:
+        """
+        Of two letters of one message the older is acknowledged once the later was sent: not where that is not reached,
+        or cannot be sent.
+        """
+        self.give_back(0)
+        older, later = (one["offsetId"] for one in self.letters("?sort=storedMs") if one["messageId"][-1] == "0")
+
+        def opened() -> set[str]:
+            return {one["offsetId"] for one in self.letters("?state=open")}
+
+        result = self.job("/dlq/audit/resend", {"dryRun": True})[0]["result"]
+        self.assertEqual((result["found"], result["leftOut"]), (4, [{"offsetId": older, "instead": later}]))
+        result = self.job("/dlq/audit/resend", {"limit": 1})[0]["result"]
+        self.assertEqual((result["sent"], result["leftOut"], {older, later} <= opened()), (1, [], True))
+
+        async def refuse(outbox: Outbox, message: Message) -> SentMessage:
+            raise NotConnected("nobody is there")
+
+        with mock.patch.object(Outbox, "send", refuse):
+            result = self.job("/dlq/audit/resend", {})[0]["result"]
+        self.assertEqual((result["failed"], result["leftOut"], {older, later} <= opened()), (3, [], True))
+
+        async def decline(journal: JournalWriter, *args: object, **more: object) -> None:
+            raise NotConnected("nobody is there")
+
+        with mock.patch.object(JournalWriter, "acknowledged", decline):
+            job, rows = self.job("/dlq/audit/resend", {"ids": [older, later]})
+        self.assertEqual((job["state"], job["result"]["sent"], job["result"]["failed"]), ("done", 1, 1))
+        self.assertIn(f"it was sent, but the older dead letter {older} could not be acknowledged", rows[0]["error"])
+        result = self.job("/dlq/audit/resend", {"again": True})[0]["result"]
+        self.assertEqual((result["sent"], result["leftOut"]), (4, [{"offsetId": older, "instead": later}]))
+        self.assertEqual(opened(), set())
 
     def test_named(self) -> None:
         """Those that are named are sent, each once, and those that are not there are told."""
