@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from typing import Final
 
 import msgspec
@@ -42,20 +42,25 @@ class GroupLags:
     def __init__(self) -> None:
         self._lags: dict[str, BrokerLags] = {}
 
-    def counted(self, lags: Mapping[str, Mapping[str, int]], now_ms: int) -> None:
+    def counted(
+        self, lags: Mapping[str, Mapping[str, int] | None], now_ms: int, told_all: Collection[str] = ()
+    ) -> None:
         """
         Take how many messages wait for each group at the brokers that answered.
 
-        @param lags: by group, then by broker; all groups that there are.
+        @param lags: by group, then by broker; all groups that there are, C{None} for one that could not be measured.
         @param now_ms: wall clock.
+        @param told_all: the brokers that told of all groups: one that is not in C{lags} has nothing there any more. A
+            broker that dies meanwhile does not tell all.
         """
-        found: dict[str, dict[str, int]] = {}
+        found: dict[str, dict[str, int]] = {broker: {} for broker in told_all}
         for group, brokers in lags.items():
-            for broker, messages in brokers.items():
+            for broker, messages in (brokers or {}).items():
                 found.setdefault(broker, {})[group] = messages
         for broker, answered in found.items():
-            known = self._lags.get(broker, BrokerLags({}, 0)).groups  # a broker that dies does not tell all
-            groups = {group: messages for group, messages in {**known, **answered}.items() if group in lags}
+            known = self._lags.get(broker, BrokerLags({}, 0)).groups
+            stays = (group for group in known if group in lags and (broker not in told_all or lags[group] is None))
+            groups = {**{group: known[group] for group in stays}, **answered}
             kept = sorted(groups, key=lambda group: (-groups[group], group))[:GROUPS]
             self._lags[broker] = BrokerLags({group: groups[group] for group in kept}, now_ms)
 

@@ -134,9 +134,9 @@ class MemberMemory:
         self.table.counted(name, topics, normal, self._env.clock.wall_ms())
         self._save_in_time()
 
-    def groups_counted(self, lags: Mapping[str, Mapping[str, int]]) -> None:
+    def groups_counted(self, lags: Mapping[str, Mapping[str, int] | None], told_all: Collection[str] = ()) -> None:
         """Take how many messages wait for each group at each broker, as L{GroupLags.counted} does."""
-        self.table.lags.counted(lags, self._env.clock.wall_ms())
+        self.table.lags.counted(lags, self._env.clock.wall_ms(), told_all)
 
     def unreachable_lag(self, group: str) -> list[UnreachableLag]:
         """Return what waits for a group at brokers of which no process answers, as it was counted last."""

@@ -98,8 +98,7 @@ class ContentCounter:
 
     async def _count(self, sizes: dict[str, float]) -> None:
         self._view.topics.forget()  # the list that others were told may be older than the growth of the log
-        missing = Missing()
-        topics = await self._view.topics.get(missing)
+        topics = await self._view.topics.get()
         entries = {name: one for name, one in topics.items() if one.kind != TopicKind.SYSTEM}
         if any(self._sizes.get(name) != size for name, size in sizes.items()):
             self._pending.update(dict.fromkeys(entries))
@@ -112,10 +111,14 @@ class ContentCounter:
         self._messages = {name: self._messages.get(name, {}) for name in entries}
         for one, found in zip(asked, counts, strict=True):
             self._messages[one.name] = {**self._messages[one.name], **found}
-        self._note(entries.values(), sizes.keys() - {one.broker for one in missing.rows})
+        self._note(entries.values(), {broker for one in topics.values() for broker in one.configs})
 
     def _note(self, entries: Iterable[TopicEntry], answered: Iterable[str]) -> None:
-        """Note what brokers have. @param answered: those that told their topics; one may have none any more."""
+        """
+        Note what brokers have.
+
+        @param answered: those that told their topics, each its own at least; one may have no others any more.
+        """
         brokers: dict[str, dict[str, TopicContent]] = {name: {} for name in answered}
         normal: dict[str, list[str]] = {}
         for one in entries:

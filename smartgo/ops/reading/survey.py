@@ -95,10 +95,10 @@ class GroupSurvey:
         view = self._view.partial(missing, None)
         names = list(await view.groups.get())
         found = dict(zip(names, await each(names, lambda name: self._parted(name, view), _AT_ONCE), strict=True))
-        lags = {
-            name: {broker: lag.messages for broker, lag in one.parts.brokers.items()} for name, one in found.items()
-        }
-        self._view.membership.groups_counted(lags)
+        self._view.brokers.forget()  # one that died meanwhile did not tell of the groups that were asked for then
+        registered = {one.name for one in await self._view.brokers.get()}
+        lags = {name: _lags_of(one) for name, one in found.items()}
+        self._view.membership.groups_counted(lags, registered - {one.broker for one in missing.rows})
         return found
 
     async def _parted(self, group: str, view: PartialView) -> SurveyedGroup:
@@ -110,6 +110,14 @@ class GroupSurvey:
         except CallFailed:
             return found
         return found._replace(parts=_parts_of(stats))
+
+
+def _lags_of(group: SurveyedGroup) -> dict[str, int] | None:
+    """Return the messages that wait for a group, by broker; C{None} if that could not be measured."""
+    brokers = group.parts.brokers
+    if group.progress is None or (group.progress.lag and not brokers):
+        return None
+    return {broker: lag.messages for broker, lag in brokers.items()}
 
 
 def _parts_of(stats: ConsumeStats) -> GroupParts:

@@ -35,6 +35,17 @@ class GroupLagsTests(SynchronousTestCase):
         self.lags.counted({"audit": {"a": 800}}, 3000)
         self.assertEqual(self.lags.waiting("billing", ["a"]), [])
 
+    def test_nothing_any_more(self) -> None:
+        """
+        At a broker that told of all groups nothing waits for a group that it does not name, as its topic was deleted
+        there; of a group that could not be measured the count stays.
+        """
+        self.lags.counted({"audit": {"a": 9}, "billing": {"b": 5}}, 2000, {"a", "b"})
+        self.assertEqual(self.lags.waiting("billing", ["a", "b"]), [UnreachableLag("b", 5, 2000)])
+        self.lags.counted({"audit": {}, "billing": None}, 3000, {"a", "b"})
+        self.assertEqual(self.lags.waiting("audit", ["a", "b"]), [])
+        self.assertEqual(self.lags.waiting("billing", ["a", "b"]), [UnreachableLag("b", 5, 3000)])
+
     def test_bound(self) -> None:
         """Of very many groups those are remembered for which most waits."""
         self.lags.counted({f"g{number}": {"a": number} for number in range(GROUPS + 5)}, 2000)

@@ -7,6 +7,7 @@ from typing import Any
 from prometheus_client import CollectorRegistry
 from twisted.trial.unittest import SynchronousTestCase
 
+from smartgo.client.administration.brokers import BrokerPlace
 from smartgo.ops.figures.membershipmetrics import MembershipMetrics
 from smartgo.ops.figures.sampler import UNHEARD
 from smartgo.ops.membership.table import TopicContent
@@ -96,6 +97,23 @@ class YoungBrokerTests(SynchronousTestCase):
         self.front.ops.contents._sizes = {}
         self.cluster.pump(60.0)
         self.assertEqual([(one.count, one.messages) for one in [table.content("broker-a")] if one], [(0, 0)])
+
+    def test_dies_before_the_count(self) -> None:
+        """A broker that dies after it was sampled, and before it is counted, keeps what was counted of it."""
+        self.store()
+        self.cluster.pump(20.0)
+        memory, contents, view = self.front.ops.membership, self.front.ops.contents, self.front.ops.view
+        there = [*memory.table.places(), BrokerPlace("DefaultCluster", "broker-x", 0, "192.0.2.1:1")]
+        memory.counted("broker-x", {"Orders": TopicContent(4, 10)}, ["Orders"])
+        view.brokers.forget()
+        view.brokers.get()
+        self.cluster.pump()
+        memory.observe(there)  # as it was a moment ago: the list of brokers is kept for a second
+        contents._due = contents._soon_due = 0.0
+        contents.look({"broker-a": 1.0, "broker-x": 1.0})
+        self.cluster.pump()
+        self.assertEqual(contents._sizes, {"broker-a": 1.0, "broker-x": 1.0}, "nothing was counted")
+        self.assertEqual([one.messages for one in [memory.table.content("broker-x")] if one], [10])
 
     def test_old_and_empty(self) -> None:
         """A broker that stays empty is not looked at more often for ever; one with messages no longer."""
