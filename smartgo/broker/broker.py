@@ -243,4 +243,6 @@ class Broker(Service):
     def _store_failed(self, reason: str) -> None:
         self._log.critical("the store accepts no more messages: {reason}", reason=reason)
         if self._configuration.store.on_store_error == "exit":
+            if self.opened is not None:
+                self.opened.registrar.end()
             self._on_store_failed(reason)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import errno
+
 from twisted.internet.defer import Deferred
 from twisted.internet.protocol import Factory, Protocol
 from twisted.logger import LogLevel, capturedLogs, formatEvent
@@ -11,7 +13,10 @@ from smartgo.broker.broker import Broker
 from smartgo.broker.settings.changes import Who
 from smartgo.broker.states import BrokerState
 from smartgo.errors import SmartgoError
-from tests.broker.fakecluster import Cluster
+from smartgo.schema.bodies import ClusterInfo
+from smartgo.schema.codes import RequestCode
+from smartgo.schema.command import Command
+from tests.broker.fakecluster import REGISTRY, Cluster
 from tests.fakes import FakeEnvironment
 from tests.remoting.doubles import sweeper_of
 
@@ -149,6 +154,26 @@ class StopTests(SynchronousTestCase):
         self.successResultOf(stopping)
         self.assertEqual(list(env.network.ports), [9876])
         self.assertEqual(env.files.locks, set())
+
+    def test_store_failed(self) -> None:
+        """A broker that ends because its store failed leaves its registries as one that dies, not as one stopped."""
+        for word, noted in (("exit", False), ("readonly", True)):
+            env = FakeEnvironment()
+            cluster = Cluster(env, flushDiskType="SYNC_FLUSH", onStoreError=word)
+            ended: list[str] = []
+            self.patch(cluster.service, "_on_store_failed", ended.append)
+            env.files.sync_error = errno.EIO
+            cluster.send("T")
+            cluster.pump(1.0)
+            env.files.sync_error = 0
+            self.assertEqual(len(ended), not noted)
+            cluster.service.stopService()
+            cluster.pump(7.0)
+            info = cluster.ask(Command.request(RequestCode.GET_BROKER_CLUSTER_INFO), REGISTRY).body
+            found = ClusterInfo.decode(info)
+            self.assertEqual((found.broker_addr_table, found.unregistered is not None), ({}, noted), word)
+            cluster.stop()
+            self.flushLoggedErrors()
 
     def test_silent_registry(self) -> None:
         """A registry that never answers does not hold up the stop of a broker that waits for it."""

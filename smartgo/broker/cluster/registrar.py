@@ -114,14 +114,23 @@ class Registrar(Service):
 
     def stopService(self) -> Deferred[None]:
         """Unregister (104) from every registry; fires when all have answered or 3 s have passed. Never fails."""
+        self.end()
+        unregistered = [self._watched(self._unregister(one)) for one in self._known()]
+        return gatherResults(unregistered).addCallback(lambda _: None)
+
+    def end(self) -> None:
+        """
+        Stop without unregistering.
+
+        That is for a broker that fails: registries drop it when its connections end, and do not note that it was
+        stopped in order.
+        """
         super().stopService()
         timer, self._timer = self._timer, None
         if timer is not None:
             timer.cancel()
         for registry in self._registries.values():
             registry.rest()
-        unregistered = [self._watched(self._unregister(one)) for one in self._known()]
-        return gatherResults(unregistered).addCallback(lambda _: None)
 
     @property
     def without_us(self) -> int:
