@@ -50,6 +50,7 @@ def judged(name: str, subject: str, measured: float = 1.0, value: str = "", reas
     Judge one measured value by the table of judgements; return nothing where it is fine.
 
     @param name: the judgement's.
+    @param subject: what kind of thing it is, and its name, which takes the place of C{NAME} in the advice.
     @param measured: what was measured; 1 for a state that is the problem by itself.
     @param value: the same as text for the sentence; C{reason} likewise.
     """
@@ -57,11 +58,9 @@ def judged(name: str, subject: str, measured: float = 1.0, value: str = "", reas
     severity = judgement.judge(measured)
     if severity is None:
         return []
-    return [
-        DiagnosisFinding(
-            _VERDICTS[severity], subject, judgement.sentence.format(value=value, reason=reason), judgement.advice
-        )
-    ]
+    what = judgement.sentence.format(value=value, reason=reason)
+    advice = judgement.advice.replace("NAME", subject.partition(" ")[2])
+    return [DiagnosisFinding(_VERDICTS[severity], subject, what, advice)]
 
 
 def fullness(subject: str, used: float, words: str) -> DiagnosisFinding:

@@ -12,6 +12,7 @@ from smartgo.cli.support.output import span
 from smartgo.cli.support.rest import RestOptions
 from smartgo.client.internal.route import MASTER
 from smartgo.env.interfaces import IEnvironment
+from smartgo.health.judgements import JUDGEMENTS
 
 
 async def members(
@@ -55,7 +56,7 @@ def _missing(one: MissingMember, seconds: float, headless: bool) -> DiagnosisFin
     since = span(seconds) or ""
     [found] = judged("broker-gone", f"broker {one.subject}", seconds, since, one.details)
     name = one.broker if one.id == MASTER else f"{one.broker} --id {one.id}"
-    advice = found.advice.replace("NAME", name)
+    advice = JUDGEMENTS["broker-gone"].advice.replace("NAME", name)
     if one.id == MASTER and headless:
         [found] = judged("master-missing", found.subject, reason=f"; it is missing, last seen {since} ago{one.details}")
     return msgspec.structs.replace(found, advice=advice)
