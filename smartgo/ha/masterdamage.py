@@ -10,14 +10,16 @@ from __future__ import annotations
 
 from typing import Final
 
+from twisted.internet.task import deferLater
 from twisted.logger import Logger
 
+from smartgo.env.interfaces import IClock
 from smartgo.errors import CallFailed
 from smartgo.ha.interfaces import IMasterTail
 from smartgo.store.replicatedlog import FoundDamage, IReplicatedLog
 
 _log = Logger()
-_WRITTEN: Final = 1 << 20  # zeros that are written at once
+_WRITTEN: Final = 1 << 20  # zeros that are written before others have their turn: a region may be a whole file
 
 
 async def expect_damage(log: IReplicatedLog, tail: IMasterTail, master: str) -> None:
@@ -37,7 +39,7 @@ async def expect_damage(log: IReplicatedLog, tail: IMasterTail, master: str) -> 
         )  # fmt: skip
 
 
-async def pass_unreadable(log: IReplicatedLog, tail: IMasterTail, master: str) -> None:
+async def pass_unreadable(clock: IClock, log: IReplicatedLog, tail: IMasterTail, master: str) -> None:
     """
     Ask a master that sent nothing whether its disk cannot read what comes next; go on behind it if so.
 
@@ -60,6 +62,7 @@ async def pass_unreadable(log: IReplicatedLog, tail: IMasterTail, master: str) -
     log.expect_damage(begin, found.end)
     for at in range(begin, found.end, _WRITTEN):
         log.append_raw(at, bytes(min(_WRITTEN, found.end - at)))
+        await deferLater(clock, 0.0)
     _log.warn(
         "{master} cannot read its log from {offset} to {end}: it is not delivered here either, from {begin} on",
         master=master, offset=found.offset, end=found.end, begin=begin,

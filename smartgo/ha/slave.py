@@ -310,7 +310,7 @@ class Slave(Service):
         if isinstance(error, BadRecord) and asked is not None:
             await expect_damage(log, self._tail, asked)
         elif isinstance(error, NotConnected) and asked is not None and end.doubt is None and end.end == began:
-            await pass_unreadable(log, self._tail, asked)
+            await pass_unreadable(clock, log, self._tail, asked)
         if isinstance(error, ServiceNotAvailable):
             return f"our own store takes nothing: {error}"
         return f"{address}: {error}"
