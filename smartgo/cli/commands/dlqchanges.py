@@ -73,8 +73,8 @@ def resend(
         raise click.UsageError("give --id, --key or --all")
 
     async def work(session: ClusterSession) -> None:
-        everything = await DeadLetterSelection.of(session, group, begin, end, ids, key, not (ids or again))
-        selection, left_out = await everything.without_copies(session)
+        chosen = await DeadLetterSelection.of(session, group, begin, end, ids, key, not (ids or again))
+        selection, left_out = await chosen.without_copies(session)
         count = await selection.count(session)
         place = target or f"group {group}"
         if not dry_run and count:
@@ -89,7 +89,7 @@ def resend(
                     progress,
                 )
             if left_out:
-                rest = everything.narrowed(frozenset(left_out), only_open=True)
+                rest = chosen.narrowed(frozenset(left_out), only_open=True)
                 await _acknowledge(producer, rest, "a later copy of the message was resent", False)
         closed = "" if count or ids else await selection.marks.closed_text(group, selection.spans)
         if output != TEXT:
