@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Mapping
 from typing import NamedTuple
 
@@ -45,7 +46,7 @@ def older_copies(letters: Iterable[LetterCopy]) -> dict[str, str]:
     Return those of some dead letters that are copies of the message of a later one: the offset id of the latest of all
     copies, by theirs.
     """
-    found = list(letters)
+    found = _related(letters)
     parents: dict[str, str] = {}
 
     def root(name: str) -> str:
@@ -64,3 +65,11 @@ def older_copies(letters: Iterable[LetterCopy]) -> dict[str, str]:
             newest[place] = one
     latest = {one.offset_id: newest[root(one.offset_id)].offset_id for one in found}
     return {id_: other for id_, other in latest.items() if id_ != other}
+
+
+def _related(letters: Iterable[LetterCopy]) -> list[LetterCopy]:
+    """Return those of some dead letters that may have copies among them; nearly all have none, and need no look."""
+    found = list(letters)
+    origins = Counter(one.origin for one in found)
+    resent = {one.resent_from for one in found if one.resent_from}
+    return [one for one in found if origins[one.origin] > 1 or one.resent_from or one.offset_id in resent]

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from random import Random
+
 from twisted.trial.unittest import SynchronousTestCase
 
 from smartgo.client.internal.lettercopies import LetterCopy, older_copies
@@ -40,3 +42,27 @@ class CopiesTests(SynchronousTestCase):
         """Copies of a letter that retention removed are known by its id."""
         found = [LetterCopy("b", 2, "y", "a"), LetterCopy("c", 3, "z", "a")]
         self.assertEqual(older_copies(found), {"b": "c"})
+
+    def test_any(self) -> None:
+        """Letters that are connected in any way, by origins and by what they were sent again from, are one message."""
+        chance = Random(7)
+        for _ in range(300):
+            count = chance.randrange(1, 12)
+            found = [
+                LetterCopy(
+                    f"i{number}",
+                    chance.randrange(5),
+                    f"o{chance.randrange(8)}",
+                    f"i{chance.randrange(count + 2)}" if chance.random() < 0.3 else "",
+                )
+                for number in range(count)
+            ]
+            groups = [{one.offset_id, one.origin, one.resent_from or one.offset_id} for one in found]
+            for _ in groups:  # so often that whatever is connected is one
+                groups = [set().union(*(other for other in groups if other & each)) for each in groups]
+            expected = {}
+            for one, group in zip(found, groups, strict=True):
+                latest = max((other.stored_ms, other.offset_id) for other in found if other.offset_id in group)[1]
+                if latest != one.offset_id:
+                    expected[one.offset_id] = latest
+            self.assertEqual(older_copies(found), expected, found)
