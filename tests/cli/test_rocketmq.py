@@ -32,12 +32,12 @@ class RocketMQTests(InteropCase):
         command = [sys.executable, "-m", "smartgo.cli.main", *words]
         return {"args": command, "env": environment, "cwd": self.directory}
 
-    def run_it(self, *words: str, status: int = 0) -> str:
-        """Run a command; return what it wrote, or what it complained about."""
+    def run_it(self, *words: str, status: int = 0, hint: str = "") -> str:
+        """Run a command, which gives the hint on standard error; return what it wrote, or its error."""
         done = subprocess.run(**self.arguments(*words), capture_output=True, text=True, timeout=240, check=False)
         self.assertEqual(done.returncode, status, (words, done.stdout, done.stderr))
         if not status:
-            self.assertEqual(done.stderr, "", words)
+            self.assertRegex(done.stderr, rf"\A{hint}\Z", words)
         said: str = done.stderr if status else done.stdout
         return said
 
@@ -53,7 +53,9 @@ class RocketMQTests(InteropCase):
         self.assertEqual([row["topic"] for row in self.json("topic", "ls")], ["Orders"])
         self.assertEqual(self.json("topic", "show", "Orders")["messages"], 20)
         self.assertEqual(self.json("msg", "search", "Orders", "--key", "k1")[0]["body"], "hello")
-        self.run_it("group", "create", "audit", "--retries", "3")
+        self.run_it(
+            "group", "create", "audit", "--retries", "3", hint="Clients that send their own maxReconsumeTimes .*\n"
+        )
         self.assertEqual(self.json("group", "show", "audit")[0]["retryMaxTimes"], 3)
         moved = self.json("group", "reset", "audit", "Orders", "--to", "4", "--yes", "--plan", "plan.json")
         self.assertEqual((moved["written"], moved["told"]), (["broker-a"], []))
