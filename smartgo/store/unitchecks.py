@@ -30,7 +30,7 @@ def bears_out(queue: ConsumeQueue, number: int, view: memoryview, part: memoryvi
     length = len(topic)
     at = 0
     for physical, size, _ in _units(view):
-        if place(part, at) != (size, queue_id, number, physical):
+        if size < HEAD_SIZE or place(part, at) != (size, queue_id, number, physical):
             return False
         begin = at + HEAD_SIZE + _body_length(part, at + _BODY_LENGTH_AT)[0]
         if part[begin : begin + length] != topic and not is_of(queue, part[at : at + size]):

@@ -265,6 +265,25 @@ class DamageTests(ReadTestCase):
         self.corrupt(17, good[17])
         self.assertEqual(self.served(), list(range(40)))
 
+    def test_alone(self) -> None:
+        """A reader that takes one message a read is told of no message where a unit is wrong, in whichever bit."""
+        good = self.store.units("T", 0, 17, 1)[0]
+        for bit in range(12 * 8):
+            raw = bytearray(good.pack())
+            raw[bit // 8] ^= 1 << bit % 8
+            self.corrupt(17, Unit.unpack(bytes(raw)))
+            result = self.now(self.store.read_cold("T", 0, 17, ReadLimit(1, 1 << 30), None))
+            self.assertEqual((result.parts, result.next_offset), ([], 18), bit)
+
+    def test_zeroed(self) -> None:
+        """Units that the disk turned into zeros lead to no message, however many of them a reader asks for."""
+        self.read(0)
+        for number in range(10, 35):
+            self.corrupt(number, Unit(0, 0, 0))
+        for count in (1, 10, 25):
+            result = self.now(self.store.read_cold("T", 0, 10, ReadLimit(count, 1 << 30), None))
+            self.assertEqual((result.parts, result.next_offset), ([], 10 + count), count)
+
     def test_elsewhere(self) -> None:
         """A unit that leads to another message is not followed, be it of this queue or another."""
         other = self.store.units("Other", 0, 0, 40)
