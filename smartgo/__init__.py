@@ -15,8 +15,8 @@ from typing import TYPE_CHECKING, Final
 if TYPE_CHECKING:
     from smartgo.client.admin import Admin as Admin
     from smartgo.client.admin import lag_of as lag_of
-    from smartgo.client.administration.positions import ResetPlan as ResetPlan
-    from smartgo.client.administration.positions import ResetTarget as ResetTarget
+    from smartgo.client.administration.resetplan import ResetPlan as ResetPlan
+    from smartgo.client.administration.resetplan import ResetTarget as ResetTarget
     from smartgo.client.client import Client as Client
     from smartgo.client.consumer import PushConsumer as PushConsumer
     from smartgo.client.internal.processqueue import Thresholds as Thresholds
@@ -53,7 +53,7 @@ if TYPE_CHECKING:
 
 _MODULES: Final = {
     "smartgo.client.admin": ("Admin", "lag_of"),
-    "smartgo.client.administration.positions": ("ResetPlan", "ResetTarget"),
+    "smartgo.client.administration.resetplan": ("ResetPlan", "ResetTarget"),
     "smartgo.client.client": ("Client",),
     "smartgo.client.consumer": ("PushConsumer",),
     "smartgo.client.internal.processqueue": ("Thresholds",),

@@ -66,7 +66,7 @@ IMAGES: Final = {
 """Those that are not even one word of several in a name (C{late_complaints})."""
 
 ORDINARY: Final = {
-    "smartgo.client.administration.positions.undone": "the plan that undoes a plan; no request in flight",
+    "smartgo.client.administration.resetplan.undone": "the plan that undoes a plan; no request in flight",
     "smartgo.client.producer.recall": "RocketMQ's term for taking a timed message back; nothing is remembered",
     "smartgo.ops.reading.explain.facts": "a field of the REST API's answer, whose name stays",
 }

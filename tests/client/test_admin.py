@@ -12,12 +12,14 @@ from smartgo.broker.broker import Broker
 from smartgo.client.admin import Admin, lag_of
 from smartgo.client.administration.asking import Asking
 from smartgo.client.administration.groups import Groups
-from smartgo.client.administration.positions import Move, Positions, ResetPlan, ResetTarget
+from smartgo.client.administration.positions import Positions
+from smartgo.client.administration.resetplan import Move, ResetPlan, ResetTarget
 from smartgo.client.administration.topics import TopicKind, kind_of
 from smartgo.client.client import Client
 from smartgo.errors import BadBody, BadName, CallFailed, NotConnected, PeerRefused, SettingError
 from smartgo.schema.bodies import (
     BrokerData,
+    ClusterInfo,
     ConnectedClient,
     ConsumerConnection,
     MessageQueue,
@@ -30,6 +32,7 @@ from smartgo.schema.bodies import (
 )
 from smartgo.schema.codes import RequestCode
 from smartgo.schema.command import Command
+from smartgo.schema.headerfields import Header
 from smartgo.schema.headers.consumers import ResetOffsetRequest
 from tests.broker.fakecluster import BROKER, REGISTRY, Cluster
 from tests.remoting.doubles import sweeper_of
@@ -236,6 +239,40 @@ class PlanTests(AdminCase):
         self.result(self.admin.topics.create("T", 1, brokers=["broker-b"]))
         self.result(self.admin.topics.delete("T"))
         self.failure(self.admin.positions.apply(plan), PeerRefused)
+
+    def test_no_master(self) -> None:
+        """Nothing is reset at a slave: its master would not hear of it. Queues of other brokers still are."""
+        self.result(self.admin.topics.create("T", 1, brokers=["broker-b"]))
+        plan = self.plan("offset", 6)
+        known = Asking.registry
+
+        async def only_slave(asking: Asking, code: RequestCode, header: Header | None = None) -> Command:
+            answer = await known(asking, code, header)
+            if code == RequestCode.GET_ROUTEINFO_BY_TOPIC:
+                route = TopicRouteData.decode(answer.body)
+                (of_a,) = (one for one in route.broker_datas if one.broker_name == "broker-a")
+                of_a.broker_addrs = {1: of_a.broker_addrs[0]}
+                return Command.request(0).answer(body=route.encode())
+            if code == RequestCode.GET_BROKER_CLUSTER_INFO:
+                info = ClusterInfo.decode(answer.body)
+                info.broker_addr_table["broker-a"].broker_addrs = {1: BROKER}
+                return Command.request(0).answer(body=info.encode())
+            return answer
+
+        self.patch(Asking, "registry", only_slave)
+        positions = self.admin.positions
+        for asked in (
+            positions.plan("g", "T", ResetTarget("earliest")),
+            positions.plan_to("g", "T", {("broker-a", 0): 1}),
+            positions.apply(plan),
+        ):
+            error = self.failure(asked, NotConnected)
+            self.assertIn("broker broker-a has no master now", str(error))
+        self.failure(positions.clone("g", "h"), CallFailed)
+        there = self.result(positions.plan("g", "T", ResetTarget("latest"), [("broker-b", 0)]))
+        self.assertEqual(self.result(positions.apply(there)).written, ("broker-b",))
+        self.patch(Asking, "registry", known)
+        self.assertEqual([one.before for one in self.plan("latest").moves], [None, 0])
 
     def test_change(self) -> None:
         """How many messages come again or are left out counts from what is still there."""

@@ -12,7 +12,7 @@ from smartgo.cli.support.output import OUTPUT, TEXT, counted, moment, plain, pri
 from smartgo.cli.support.running import MISSING, CommandError
 from smartgo.cli.support.session import DRY_RUN, YES, ClusterOptions, ClusterSession, cluster_options, confirm
 from smartgo.cli.support.texts import examples, moment_ms, read_queues
-from smartgo.client.administration.positions import Move, ResetPlan, ResetTarget
+from smartgo.client.administration.resetplan import Move, ResetPlan, ResetTarget
 from smartgo.errors import BadBody
 
 _PLAN: Final = click.option(

@@ -13,7 +13,7 @@ from smartgo.cli.support.running import FAILED, MISSING, CommandError
 from smartgo.cli.support.session import DRY_RUN, YES, ClusterOptions, ClusterSession, cluster_options, confirm
 from smartgo.cli.support.texts import examples
 from smartgo.cli.support.topicfields import queue_bounds
-from smartgo.client.administration.positions import ResetPlan, ResetTarget
+from smartgo.client.administration.resetplan import ResetPlan, ResetTarget
 from smartgo.client.administration.topics import EMPTIED, kind_of
 from smartgo.errors import CallFailed, PeerRefused
 from smartgo.schema.codes import ResponseCode

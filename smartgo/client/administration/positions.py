@@ -2,7 +2,7 @@
 Resets of the offsets of a group in a topic: planned first, then applied, and undone by the plan that was saved.
 
     >>> async def rewind(admin: Admin) -> None:
-    ...     plan = await admin.positions.plan("audit", "Orders", Target("earliest"))
+    ...     plan = await admin.positions.plan("audit", "Orders", ResetTarget("earliest"))
     ...     kept = plan.encode()
     ...     await admin.positions.apply(plan)
     ...     await admin.positions.apply(ResetPlan.decode(kept).undone())
@@ -11,13 +11,16 @@ A group without members is moved by writing its positions. Where members are con
 their next report: the broker is asked to tell them (222). RocketMQ's own cannot do that for single queues and
 offsets, only for a time; that is found out first, and nothing is moved then.
 
+Only masters are asked to change offsets: what is written at a slave does not reach the master when it is back, unless
+it is larger than what the master has. While a broker has no master, its queues can be neither planned nor reset.
+
 Source: C{tools/admin/DefaultMQAdminExtImpl.java}, C{resetOffsetByTimestamp} and C{resetOffsetByQueueId}.
 """
 
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping
-from typing import Final, Literal
+from typing import Final
 
 import msgspec
 from twisted.internet.defer import Deferred, gatherResults
@@ -25,8 +28,9 @@ from twisted.internet.defer import Deferred, gatherResults
 from smartgo.client.administration.asking import Asking, body_of, deferred, named
 from smartgo.client.administration.groups import Groups
 from smartgo.client.administration.queues import Queues
-from smartgo.client.internal.route import READ
-from smartgo.errors import BadBody, CallFailed, PeerRefused, SettingError
+from smartgo.client.administration.resetplan import Applied, Move, ResetPlan, ResetTarget
+from smartgo.client.internal.route import MASTER, READ
+from smartgo.errors import CallFailed, NotConnected, PeerRefused, SettingError
 from smartgo.schema.bodies import MessageQueue, ResetOffsetBody, TopicRouteData
 from smartgo.schema.codes import RequestCode, ResponseCode
 from smartgo.schema.headerfields import INT32_MAX
@@ -42,93 +46,7 @@ END: Final = -1
 _BOUNDS: Final = {"earliest": 0, "latest": END}  # times that mean the same to every broker
 _NOBODY: Final = "smartgo-no-group"
 
-
-class ResetTarget(msgspec.Struct, frozen=True):
-    """
-    The place that the offsets of a group are reset to.
-
-    @ivar kind: the C{earliest} or C{latest} message; the first one stored at a C{time} or after; an C{offset}, the same
-        in each queue; or a C{shift} by a number of messages, backwards if negative.
-    @ivar value: the time (wall clock, in ms), the offset, or the shift.
-    """
-
-    kind: Literal["earliest", "latest", "time", "offset", "shift"]
-    value: int = 0
-
-
-class Move(msgspec.Struct, frozen=True):
-    """
-    The change of one queue in a plan.
-
-    @ivar before: the group's offset; C{None} if it has none.
-    @ivar after: the new offset, which is within the bounds of the queue.
-    @ivar minimum: the offset of the first message in the queue; C{maximum} is that of the next to come.
-    """
-
-    broker: str
-    queue_id: int
-    before: int | None
-    after: int
-    minimum: int
-    maximum: int
-
-    @property
-    def change(self) -> int:
-        """The number of messages that will be redelivered (negative) or skipped (positive)."""
-        return self.after - (self.minimum if self.before is None else max(self.before, self.minimum))
-
-
-class ResetPlan(msgspec.Struct, frozen=True, kw_only=True):
-    """
-    A plan of an offset reset of a group in one topic; a plan alone changes nothing.
-
-    @ivar target: the place; C{None} if each queue has its own.
-    @ivar made_ms: when the plan was made, wall clock in ms; the bounds of the queues are of that moment.
-    @ivar members: the number of clients that were connected for the group.
-    @ivar moves: the change of each queue.
-    @ivar new_group: whether no broker knew the group: the plan creates it.
-    """
-
-    group: str
-    topic: str
-    target: ResetTarget | None
-    made_ms: int
-    members: int
-    moves: tuple[Move, ...]
-    new_group: bool = False
-
-    def undone(self) -> ResetPlan:
-        """Return the plan that restores the previous offsets. Queues without a previous offset keep the new one."""
-        moves = tuple(
-            msgspec.structs.replace(one, before=one.after, after=one.before)
-            for one in self.moves
-            if one.before is not None
-        )
-        return msgspec.structs.replace(self, target=None, moves=moves)
-
-    def encode(self) -> bytes:
-        """Return the plan as JSON, to be saved for L{undone}."""
-        return msgspec.json.encode(self)
-
-    @classmethod
-    def decode(cls, data: bytes) -> ResetPlan:
-        """Read what L{encode} wrote. @raise BadBody: it is something else."""
-        try:
-            return msgspec.json.decode(data, type=cls)
-        except msgspec.MsgspecError as error:
-            raise BadBody(f"not a plan: {error}") from None
-
-
-class Applied(msgspec.Struct, frozen=True):
-    """
-    The outcome of a plan, by broker name.
-
-    @ivar written: the brokers that wrote the offsets themselves.
-    @ivar told: the brokers that told the members, which continue at the new offsets within seconds (Java's wait ten).
-    """
-
-    written: tuple[str, ...]
-    told: tuple[str, ...]
+_Places = dict[tuple[str, int], Mapping[int, str]]
 
 
 class Positions:
@@ -151,10 +69,10 @@ class Positions:
         @param queues: the broker names and ids of the queues to reset; by default all.
         @raise PeerRefused: through the Deferred: code 17, there is no such topic.
         @raise SettingError: through the Deferred: the topic has no such queue.
+        @raise NotConnected: through the Deferred: a broker that has one of the queues has no master.
         """
         check_group(group)
-        places = await self._places(topic)
-        wanted = _chosen(places, queues, topic)
+        wanted = _masters(_chosen(await self._places(topic), queues, topic))
         moves = await gatherResults(
             [
                 Deferred.fromCoroutine(self._move(address, broker, queue_id, group, topic, target))
@@ -168,8 +86,8 @@ class Positions:
     async def plan_copy(self, source: str, group: str, topic: str) -> ResetPlan:
         """Return the plan that copies the offsets of another group in a topic, and change nothing."""
         wanted = {}
-        for (broker, queue_id), address in (await self._places(topic)).items():
-            stands = await self._queues.committed(address, source, topic, queue_id)
+        for (broker, queue_id), addresses in (await self._places(topic)).items():
+            stands = await self._queues.committed(_first(addresses), source, topic, queue_id)
             if stands is not None:
                 wanted[broker, queue_id] = stands
         if not wanted:
@@ -183,9 +101,10 @@ class Positions:
 
         @param offsets: by broker name and queue id.
         @raise SettingError: through the Deferred: the topic has no such queue.
+        @raise NotConnected: through the Deferred: a broker that has one of the queues has no master.
         """
         check_group(group)
-        places = _chosen(await self._places(topic), offsets, topic)
+        places = _masters(_chosen(await self._places(topic), offsets, topic))
         moves = [
             await self._move(address, *queue, group, topic, ResetTarget("offset", offsets[queue]))
             for queue, address in places.items()
@@ -198,10 +117,10 @@ class Positions:
         places = await self._places(plan.topic)
 
         async def stood(one: Move) -> Move:
-            address = places.get((one.broker, one.queue_id))
-            if address is None:  # whoever applies the plan hears of it
+            addresses = places.get((one.broker, one.queue_id))
+            if addresses is None:  # whoever applies the plan hears of it
                 return one
-            before = await self._queues.committed(address, plan.group, plan.topic, one.queue_id)
+            before = await self._queues.committed(_first(addresses), plan.group, plan.topic, one.queue_id)
             return msgspec.structs.replace(one, before=before)
 
         moves = await gatherResults([Deferred.fromCoroutine(stood(one)) for one in plan.moves], consumeErrors=True)
@@ -244,9 +163,16 @@ class Positions:
         """
         Reset the offsets as planned. Queues that have the planned offset already are not changed.
 
+        @raise SettingError: through the Deferred: a queue is gone; nothing was changed.
+        @raise NotConnected: through the Deferred: a broker has no master; nothing was changed.
         @raise CallFailed: through the Deferred: a broker failed; the message names it.
         """
+        changed = [one for one in plan.moves if one.before != one.after]
         places = await self._places(plan.topic)
+        for one in changed:
+            if (one.broker, one.queue_id) not in places:
+                raise SettingError(f"topic {plan.topic} has no queue {one.queue_id} at broker {one.broker} any more")
+        masters = _masters({(one.broker, one.queue_id): places[one.broker, one.queue_id] for one in changed})
         online = {
             name
             for name, found in (await self._groups.connections_by_broker(plan.group)).items()
@@ -254,14 +180,9 @@ class Positions:
         }
         written: list[str] = []
         told: list[str] = []
-        for broker in sorted({one.broker for one in plan.moves}):
-            moves = [one for one in plan.moves if one.broker == broker and one.before != one.after]
-            missing = [one for one in moves if (broker, one.queue_id) not in places]
-            if missing:
-                raise SettingError(f"topic {plan.topic} has no queue {missing[0].queue_id} at broker {broker} any more")
-            if not moves:
-                continue
-            address = places[broker, moves[0].queue_id]
+        for broker in sorted({one.broker for one in changed}):
+            moves = [one for one in changed if one.broker == broker]
+            address = masters[broker, moves[0].queue_id]
             try:
                 there = broker in online and await self._tell(address, broker, plan, moves)
                 if not there:
@@ -343,33 +264,48 @@ class Positions:
 
         @param topic: only in this topic; by default in all topics where the other group has offsets.
         @param offline: also in topics that the other group no longer subscribes to.
+        @raise CallFailed: through the Deferred: a broker has no master, and nothing was changed; or a broker failed.
         """
         check_group(group)
-        masters = await self._asking.masters()
+        masters = await self._asking.masters((await self._asking.cluster()).broker_addr_table)
         header = CloneGroupOffsetRequest(src_group=source, dest_group=group, topic=topic, offline=offline)
         await self._asking.order(masters, RequestCode.CLONE_GROUP_OFFSET, header)
         return list(masters)
 
     # -- single questions ------------------------------------------------------------------------------------
 
-    async def _places(self, topic: str) -> dict[tuple[str, int], str]:
-        """Return who has which queue: (broker name, queue id), address."""
+    async def _places(self, topic: str) -> _Places:
+        """Return who has which queue: (broker name, queue id), the broker's addresses by id."""
         check_topic(topic)
         answer = await self._asking.registry(RequestCode.GET_ROUTEINFO_BY_TOPIC, RouteInfoRequest(topic=topic))
         route = body_of(TopicRouteData, answer)
         addresses = {one.broker_name: one.broker_addrs for one in route.broker_datas}
-        found = {}
+        found: _Places = {}
         for one in sorted(route.queue_datas, key=lambda one: one.broker_name):
             ids = addresses.get(one.broker_name)
             if ids and one.perm & READ:
                 for queue_id in queue_ids(one.read_queue_nums):
-                    found[one.broker_name, queue_id] = ids[min(ids)]
+                    found[one.broker_name, queue_id] = ids
         return found
 
 
-def _chosen(
-    places: dict[tuple[str, int], str], queues: Collection[tuple[str, int]] | None, topic: str
-) -> dict[tuple[str, int], str]:
+def _first(addresses: Mapping[int, str]) -> str:
+    """Return the address of a broker's master, or where there is none that of its first slave."""
+    return addresses[min(addresses)]
+
+
+def _masters(places: _Places) -> dict[tuple[str, int], str]:
+    """Return the addresses of the masters. @raise NotConnected: a broker has none."""
+    for broker, queue_id in places:
+        if MASTER not in places[broker, queue_id]:
+            raise NotConnected(
+                f"broker {broker} has no master now, and a slave does not keep offsets that are reset: start the "
+                "master, or choose queues of other brokers (nothing was changed)"
+            )
+    return {queue: addresses[MASTER] for queue, addresses in places.items()}
+
+
+def _chosen(places: _Places, queues: Collection[tuple[str, int]] | None, topic: str) -> _Places:
     if queues is None:
         return places
     for queue in queues:

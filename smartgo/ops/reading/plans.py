@@ -6,7 +6,7 @@ from typing import Final, Literal
 
 import msgspec
 
-from smartgo.client.administration.positions import Applied, ResetPlan
+from smartgo.client.administration.resetplan import Applied, ResetPlan
 from smartgo.env.interfaces import IEnvironment
 from smartgo.errors import BadBody
 from smartgo.ops.problems import Problem, not_kept

@@ -8,7 +8,7 @@ import msgspec
 from msgspec import Meta
 from twisted.internet.defer import CancelledError
 
-from smartgo.client.administration.positions import Move, ResetPlan, ResetTarget
+from smartgo.client.administration.resetplan import Move, ResetPlan, ResetTarget
 from smartgo.errors import CallFailed, SettingError
 from smartgo.ops.problems import UNKEPT, Problem
 from smartgo.ops.reading.content import QueueId, QueueOffset
