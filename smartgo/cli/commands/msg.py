@@ -14,6 +14,7 @@ from smartgo.cli.commands.search import TOPIC, push, search, track
 from smartgo.cli.commands.sendconsume import as_members, as_text, print_message, sent_to
 from smartgo.cli.support.annotate import annotated, shortened
 from smartgo.cli.support.completions import topic_names
+from smartgo.cli.support.following import TopicFollower
 from smartgo.cli.support.load import producer_of
 from smartgo.cli.support.output import (
     OUTPUT,
@@ -31,7 +32,7 @@ from smartgo.cli.support.reading import QueuePosition, TopicReader, read_positio
 from smartgo.cli.support.running import CommandError
 from smartgo.cli.support.session import DRY_RUN, YES, ClusterOptions, ClusterSession, cluster_options, confirm
 from smartgo.cli.support.texts import examples, read_queues
-from smartgo.cli.support.wholeanswers import ReadingOptions, reading_options
+from smartgo.cli.support.wholeanswers import MissingBrokersWatch, ReadingOptions, reading_options, say
 from smartgo.client.internal.copies import copy_to
 from smartgo.client.internal.redeliveries import Fate, fate_text
 from smartgo.client.messages import ReceivedMessage
@@ -198,15 +199,16 @@ def body_text(body: bytes, form: str) -> str:
 @click.option("--grep", default="", metavar="TEXT", help="Only messages whose body contains TEXT.")
 @click.option("-n", "--count", type=click.IntRange(1), help="Stop after this many messages.")
 @OUTPUT
-@cluster_options
+@reading_options
 def tail(
-    cluster: ClusterOptions, topic: str, begin: QueuePosition, tag: str, grep: str, count: int | None, output: str
+    cluster: ReadingOptions, topic: str, begin: QueuePosition, tag: str, grep: str, count: int | None, output: str
 ) -> None:
-    """Print the messages of TOPIC as they arrive, until ctrl-C. Joins no group, so no consumer misses a message."""
+    """Print the messages of TOPIC as they arrive, until ctrl-C. Joins no group, so no consumer misses a message.
 
-    async def work(session: ClusterSession) -> None:
-        reader = TopicReader(session, topic)
-        spans = await reader.spans(begin)
+    Brokers whose messages are lacking are named on standard error, at the start and whenever others are missing.
+    """
+
+    async def work(session: ClusterSession, watch: MissingBrokersWatch) -> None:
         wanted = grep.encode()
         printed = 0
 
@@ -220,9 +222,11 @@ def tail(
                 printed += 1
             return printed != count
 
-        await reader.follow(spans, tag, take)
+        await session.client.routes.find(topic)
+        watch.follow(say)
+        await TopicFollower(session, topic, begin, tag, take).run()
 
-    cluster.do(work, endless=True)
+    cluster.stream(work)
 
 
 @msg.command(

@@ -21,6 +21,7 @@ from smartgo.cli.support.progress import ProgressLine
 from smartgo.cli.support.running import USAGE, CommandError, command_error
 from smartgo.cli.support.session import ClusterOptions, ClusterSession, cluster_options
 from smartgo.cli.support.texts import examples, moment_ms, read_pairs
+from smartgo.cli.support.wholeanswers import MissingBrokersWatch, ReadingOptions, reading_options, say
 from smartgo.client.consumer import PushConsumer
 from smartgo.client.listening import ConsumerSettings
 from smartgo.client.messages import BODY_LIMIT, Message, ReceivedMessage, SendResult, SendStatus
@@ -278,9 +279,9 @@ def _place(result: SendResult, waits: bool) -> dict[str, object]:
 @click.option("-t", "--tag", default="*", metavar="TAGS", help="Only messages with these tags: TAG, or 'TAG || TAG'.")
 @click.option("-n", "--count", type=click.IntRange(1), help="Stop after this many messages.")
 @OUTPUT
-@cluster_options
+@reading_options
 def consume(
-    cluster: ClusterOptions,
+    cluster: ReadingOptions,
     topic: str,
     group: str,
     beginning: tuple[ConsumeFromWhere, int | None],
@@ -291,11 +292,12 @@ def consume(
     """Print the messages of TOPIC until ctrl-C.
 
     An existing group continues at its offsets and ignores --from. Members of one group share the messages. As with
-    RocketMQ, a new group starts at the first message of a topic from which nothing has been removed yet.
+    RocketMQ, a new group starts at the first message of a topic from which nothing has been removed yet. Brokers whose
+    messages are lacking are named on standard error, at the start and whenever others are missing.
     """
     begin, begin_ms = beginning
 
-    async def work(session: ClusterSession) -> None:
+    async def work(session: ClusterSession, watch: MissingBrokersWatch) -> None:
         ended: Deferred[None] = Deferred()
         printed = 0
 
@@ -317,13 +319,13 @@ def consume(
         consumer = PushConsumer(session.client, group, listener, settings)
         consumer.subscribe(topic, tag)
         await consumer.start()
+        watch.follow(say)
         if not any(queue.topic == topic for queue in consumer.queues):
-            click.echo(
-                f"smartgo: waiting: topic {topic} does not exist yet, or other members have all its queues", err=True
-            )
+            absent = "is at no broker that is registered" if watch.sentence else "does not exist yet"
+            say(f"waiting: topic {topic} {absent}, or other members have all its queues")
         await ended
 
-    cluster.do(work, endless=True)
+    cluster.stream(work)
 
 
 def print_message(output: str, message: ReceivedMessage) -> None:

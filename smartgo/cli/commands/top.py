@@ -6,17 +6,31 @@ import sys
 from typing import TYPE_CHECKING, Any, Final
 
 import click
+from msgspec.structs import replace
 
-from smartgo.cli.support.output import OUTPUT, TEXT, console, counted, in_words, moment, plain, print_streamed, span
+from smartgo.cli.support.output import (
+    OUTPUT,
+    TEXT,
+    console,
+    counted,
+    in_words,
+    moment,
+    plain,
+    print_streamed,
+    printable,
+    span,
+)
+from smartgo.cli.support.running import TRY_AGAIN, CommandError
 from smartgo.cli.support.sampling import ClusterSample, ClusterSampler
-from smartgo.cli.support.session import ClusterOptions, ClusterSession, cluster_options, pause
+from smartgo.cli.support.session import ClusterSession, pause
 from smartgo.cli.support.texts import examples
+from smartgo.cli.support.wholeanswers import MissingBrokersWatch, ReadingOptions, reading_options
 from smartgo.errors import CallFailed
 
 if TYPE_CHECKING:
     from rich.console import RenderableType
 
-_FRAME: Final = 9  # lines that are not rows of topics or groups
+_FRAME: Final = 10  # lines that are not rows of topics or groups
 
 
 @click.command(
@@ -34,9 +48,9 @@ _FRAME: Final = 9  # lines that are not rows of topics or groups
 )
 @click.option("-a", "--all", "everything", is_flag=True, help="Include retry, dead-letter and system topics.")
 @OUTPUT
-@cluster_options
+@reading_options
 def top(
-    cluster: ClusterOptions,
+    cluster: ReadingOptions,
     interval: float,
     samples: int | None,
     part: str,
@@ -47,18 +61,21 @@ def top(
     """Show brokers, topics and groups continuously: messages per second, lag, and when the lag will be consumed.
 
     Stop with ctrl-C. Rates are averages since the previous sample. Without a terminal each sample is printed as a
-    table, with -o jsonl as a line.
+    table, with -o jsonl as a line. The line below the title names the brokers that the figures lack; with --samples the
+    exit status is 75 then.
     """
 
-    async def work(session: ClusterSession) -> None:
+    async def work(session: ClusterSession, watch: MissingBrokersWatch) -> None:
         screen = TopScreen() if output == TEXT and sys.stdout.isatty() else None
         sampler = ClusterSampler(session, part, everything, limit)
         looked = 0
         try:
             while True:
                 began = session.env.clock.seconds()
+                watch.lacking.clear()
                 try:
                     sample = await sampler.look()
+                    sample = replace(sample, lacks=watch.reasons, warning=watch.sentence)
                 except CallFailed as error:
                     if screen is None or looked == 0:
                         raise
@@ -67,13 +84,15 @@ def top(
                     _show(sample, output, screen, session.context.registry)
                 looked += 1
                 if looked == samples:
-                    return
+                    break
                 await pause(session.env.clock, max(0.1, interval - (session.env.clock.seconds() - began)))
         finally:
             if screen is not None:
                 screen.close()
+        if watch.sentence:
+            raise CommandError(watch.sentence, TRY_AGAIN)
 
-    cluster.do(work, endless=True)
+    cluster.stream(work)
 
 
 def _show(sample: ClusterSample, output: str, screen: TopScreen | None, registry: str) -> None:
@@ -124,11 +143,13 @@ def view(sample: ClusterSample, registry: str, height: int | None, error: str = 
 
     room = None if height is None else max(4, (height - _FRAME - len(sample.brokers)) // 2)
     every = f"every {sample.seconds:.1f} s" if sample.seconds is not None else "first sample; rates follow"
-    title = Text(f"smartgo top  {registry}  {moment(sample.at_ms)}  {every}", style="bold")
+    title = [Text(f"smartgo top  {registry}  {moment(sample.at_ms)}  {every}", style="bold")]
+    if sample.warning:
+        title.append(Text(printable(sample.warning), style="bold red"))
     topics = sorted(sample.topics, key=lambda one: (-(one.in_per_second or 0.0), -one.messages, one.topic))
     groups = sorted(sample.groups, key=lambda one: (-one.lag, -(one.out_per_second or 0.0), one.group))
     parts: list[Any] = [
-        title,
+        *title,
         _table(
             ("broker", "in/s", "out/s", "in today", "out today", "disk", "oldest message"),
             [

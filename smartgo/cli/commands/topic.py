@@ -20,7 +20,7 @@ from smartgo.cli.support.output import (
     print_value,
 )
 from smartgo.cli.support.running import MISSING, CommandError
-from smartgo.cli.support.session import ClusterOptions, ClusterSession, cluster_options
+from smartgo.cli.support.session import ClusterSession
 from smartgo.cli.support.texts import examples
 from smartgo.cli.support.topicfields import perm_text, queue_bounds
 from smartgo.cli.support.wholeanswers import ReadingOptions, reading_options
@@ -171,8 +171,8 @@ def stats(cluster: ReadingOptions, name: str, output: str) -> None:
 @topic.command("route", epilog=examples("smartgo topic route Orders"))
 @click.argument("name", shell_complete=topic_names)
 @OUTPUT
-@cluster_options
-def route(cluster: ClusterOptions, name: str, output: str) -> None:
+@reading_options
+def route(cluster: ReadingOptions, name: str, output: str) -> None:
     """Show the route of topic NAME as clients get it from the registry: queues and broker addresses."""
 
     async def work(session: ClusterSession) -> None:

@@ -2,24 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator, Awaitable, Callable, Collection, Sequence
+from collections.abc import AsyncGenerator, Awaitable, Collection, Sequence
 from contextlib import aclosing
 from typing import Final, TypeVar
 
 import click
 import msgspec
-from twisted.internet.defer import Deferred
-from twisted.python.failure import Failure
 
 from smartgo.cli.support.progress import ProgressLine
-from smartgo.cli.support.session import ClusterSession, pause
+from smartgo.cli.support.session import ClusterSession
 from smartgo.cli.support.texts import moment_ms
 from smartgo.client.internal.reading import QueueQueries, Span
 from smartgo.client.internal.records import readable
 from smartgo.client.internal.subscription import subscription, wanted
 from smartgo.client.messages import ReceivedMessage
-from smartgo.client.pullconsumer import BATCH, TOOLS_GROUP, PullConsumer, PullStatus
-from smartgo.errors import CallFailed, NotConnected, PeerRefused
+from smartgo.client.pullconsumer import TOOLS_GROUP, PullConsumer
+from smartgo.errors import NotConnected, PeerRefused
 from smartgo.schema.bodies import MessageQueue
 from smartgo.schema.codes import ResponseCode
 
@@ -78,11 +76,15 @@ class TopicReader:
         found = []
         for queue in await self._puller.queues(self._topic):
             if not only or (queue.broker_name, queue.queue_id) in only:
-                low, high = await self._reader.bounds(queue)
-                first = await self._offset(queue, begin, low, high)
-                last = high if end is None else await self._offset(queue, end, low, high)
-                found.append(Span(queue, min(max(first, low), high), min(max(last, low), high)))
+                found.append(await self.span(queue, begin, end))
         return found
+
+    async def span(self, queue: MessageQueue, begin: QueuePosition, end: QueuePosition | None = None) -> Span:
+        """Return the offsets of a queue between two positions. @raise CallFailed: its broker does not answer."""
+        low, high = await self._reader.bounds(queue)
+        first = await self._offset(queue, begin, low, high)
+        last = high if end is None else await self._offset(queue, end, low, high)
+        return Span(queue, min(max(first, low), high), min(max(last, low), high))
 
     async def _offset(self, queue: MessageQueue, place: QueuePosition, low: int, high: int) -> int:
         if place.kind != "time":
@@ -108,7 +110,7 @@ class TopicReader:
             at = span.begin
             async with aclosing(self._reader.scan(span, wants)) as pulls:
                 while True:
-                    pulled = await self._readable(anext(pulls, None))
+                    pulled = await self.readable(anext(pulls, None))
                     if pulled is None:
                         break
                     for message in wanted(readable(pulled.messages), wants):
@@ -118,7 +120,7 @@ class TopicReader:
                         progress.advance(following - at)
                     at = following
 
-    async def _readable(self, pulled: Awaitable[T]) -> T:
+    async def readable(self, pulled: Awaitable[T]) -> T:
         """Wait for a pull. @raise PeerRefused: the broker refused; for a missing permission with how to grant it."""
         try:
             return await pulled
@@ -136,49 +138,3 @@ class TopicReader:
         if found is None:
             raise NotConnected(f"broker {broker} has no known address at present")
         return found[0]
-
-    async def follow(self, spans: Sequence[Span], expression: str, take: Callable[[ReceivedMessage], bool]) -> None:
-        """
-        Follow all queues at once and hand over each new message.
-
-        @param take: called with each message; returns whether to continue.
-        @raise PeerRefused: a broker refused.
-        """
-        ended: Deferred[None] = Deferred()
-
-        def fail(failure: Failure) -> None:
-            if not ended.called:
-                ended.errback(failure)
-
-        loops = [Deferred.fromCoroutine(self._follow(span, expression, take, ended)).addErrback(fail) for span in spans]
-        try:
-            await ended
-        finally:
-            for loop in loops:
-                loop.cancel()
-
-    async def _follow(
-        self, span: Span, expression: str, take: Callable[[ReceivedMessage], bool], ended: Deferred[None]
-    ) -> None:
-        at = span.begin
-        clock = self._session.env.clock
-        while True:
-            began = clock.seconds()
-            try:
-                result = await self._readable(self._puller.pull(span.queue, at, expression, BATCH, HOLD))
-            except PeerRefused:
-                raise
-            except CallFailed as error:
-                click.echo(f"smartgo: {span.queue.broker_name}: {error}; retrying", err=True)
-                await pause(clock, PAUSE)
-                continue
-            for message in result.messages:
-                if ended.called:
-                    return
-                if not take(message):
-                    ended.callback(None)
-                    return
-            moved = result.next_offset != at
-            at = result.next_offset
-            if result.status is PullStatus.NO_NEW and not moved and clock.seconds() - began < PAUSE:
-                await pause(clock, PAUSE)  # do not poll in a busy loop a broker that has no long polling

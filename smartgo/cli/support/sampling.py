@@ -46,6 +46,7 @@ class ClusterSample(msgspec.Struct, frozen=True):
     @ivar at_ms: wall clock.
     @ivar seconds: since the previous sample; C{None} in the first.
     @ivar left_out: topics that were not asked for, because there are too many.
+    @ivar lacks: by name why the figures lack a broker; and C{warning} the sentence that says so, empty for none.
     """
 
     at_ms: int
@@ -54,6 +55,8 @@ class ClusterSample(msgspec.Struct, frozen=True):
     topics: list[TopicSample]
     groups: list[GroupSample]
     left_out: int
+    lacks: dict[str, str] = {}
+    warning: str = ""
 
 
 class _SampleCounts(msgspec.Struct):

@@ -8,6 +8,7 @@ from smartgo.cli.support.membermemory import MemberMemoryAnswer
 from smartgo.cli.support.wholeanswers import LackingBrokers
 from smartgo.client.administration.brokers import BrokerPlace
 from smartgo.errors import NotConnected
+from tests.broker.fakecluster import BROKER
 from tests.cli.support.test_membermemory import MemoryCase
 from tests.ops.front import PORT
 
@@ -65,6 +66,7 @@ class AnotherMissingTests(MemoryCase):
     def test_lag(self) -> None:
         """The lag of a group says how many of its messages wait at the missing broker, as far as that is known."""
         self.invoke("consume", "Orders", "--group", "late", "--count", "2")
+        self.cluster.pump(12.0, 1.0)  # until the API asks the brokers for their groups again
         words = self.invoke("group", "lag", "late", status=75).stderr
         self.assertIn("; how many messages wait for group late at broker-x is not known", words)
         memory = self.front.ops.membership
@@ -74,6 +76,43 @@ class AnotherMissingTests(MemoryCase):
         rows = self.front.get("/groups?limit=200", token=self.front.admin())["items"]
         [late] = [one for one in rows if one["name"] == "late"]
         self.assertEqual([(one["broker"], one["messages"]) for one in late["unreachable"]], [("broker-x", 700)])
+
+    def test_route(self) -> None:
+        """A route names the brokers that are registered, and it is said which are not."""
+        self.assertIn("broker-a", self.lacking("topic", "route", "Orders"))
+        self.assertIn("no broker that answered has topic Nothing", self.refused("topic", "route", "Nothing", status=75))
+
+    def test_streams(self) -> None:
+        """Commands that go on say it at the start, and again when it changes."""
+        for words in (("msg", "tail", "Orders"), ("consume", "Orders", "--group", "readers")):
+            self.seconds = 8.0
+            result = self.invoke(*words)
+            self.assertTrue(result.stderr.startswith("smartgo: this output lacks broker-x (missing, last seen "), words)
+            self.assertEqual(result.stderr.count("\n"), 1, result.stderr)
+        self.assertIn("no broker that answered has topic Nothing", self.refused("msg", "tail", "Nothing", status=75))
+        self.cluster.send("Orders", b"new", 0)
+        self.invoke("msg", "tail", "Orders", "--from", "-1", "--count", "1")
+        told = self.invoke("consume", "Nothing", "--group", "readers").stderr
+        self.assertIn("waiting: topic Nothing is at no broker that is registered, or other members", told)
+        self.seconds = 20.0
+        token = self.env.host.variables["SMARTGO_TOKEN"] = self.front.admin()
+        ticks = iter(range(1000))
+
+        def forget() -> None:
+            if next(ticks) == 30:
+                self.assertEqual(self.front.ask("DELETE", "/brokers/broker-x", token=token).status, 200)
+
+        self.during = forget
+        result = self.invoke("msg", "tail", "Orders")
+        self.assertEqual(result.stderr.splitlines()[1:], ["smartgo: no broker is missing any more"])
+
+    def test_top(self) -> None:
+        """The line below the title says it; a number of samples ends with 75; programs get the names."""
+        result = self.invoke("top", "-n", "2", status=75)
+        self.assertRegex(result.stdout.splitlines()[1], "^this output lacks broker-x [(]missing, last seen ")
+        self.assertRegex(result.stderr, "^smartgo: this output lacks broker-x [(]missing, last seen ")
+        [sample] = map(json.loads, self.invoke("top", "-n", "1", "-o", "jsonl", status=75).stdout.splitlines())
+        self.assertEqual([*sample["lacks"]], ["broker-x"])
 
     def test_other_errors(self) -> None:
         """An error of another kind stays what it is."""
@@ -92,6 +131,34 @@ class AllMissingTests(MemoryCase):
         )
         self.assertIn("10 messages and 4 queues cannot be reached)", words)
         self.assertIn("nothing to show", self.invoke("topic", "ls", status=75).stdout)
+
+
+class ComesBackTests(MemoryCase):
+    """The only broker is gone for some seconds, and comes back."""
+
+    def test_tail(self) -> None:
+        """What follows a topic says so once, waits, and goes on where it was."""
+        self.seconds = 90.0
+        port = self.env.network.ports[10911]
+        self.addCleanup(self.env.network.ports.setdefault, 10911, port)
+        ticks = iter(range(10_000))
+
+        def act() -> None:
+            tick = next(ticks)
+            if tick == 50:
+                self.env.network.kill(10911)
+                self.assertTrue(self.cluster.registry.routes.unregister(BROKER, "broker-a", 0))
+            elif tick == 150:
+                self.env.network.ports[10911] = port
+            elif tick == 800:
+                self.cluster.send("Orders", b"after", 2)
+
+        self.during = act
+        result = self.invoke("msg", "tail", "Orders")
+        self.assertEqual(result.stdout, "2:2 after\n")
+        first, *others = result.stderr.splitlines()
+        self.assertRegex(first, "^smartgo: this output lacks broker-a [(]missing, last seen ")
+        self.assertEqual(others, ["smartgo: no broker is missing any more"])
 
 
 class WithoutMemoryTests(MemoryCase):
