@@ -11,10 +11,10 @@ import click
 import msgspec
 
 from smartgo.cli.commands.search import TOPIC, push, search, track
-from smartgo.cli.commands.sendconsume import as_members, as_text, print_message, sent_to
+from smartgo.cli.commands.sendconsume import as_members, as_text, sent_to
+from smartgo.cli.commands.tail import TAG, tail
 from smartgo.cli.support.annotate import annotated, shortened
 from smartgo.cli.support.completions import topic_names
-from smartgo.cli.support.following import TopicFollower
 from smartgo.cli.support.load import producer_of
 from smartgo.cli.support.output import (
     OUTPUT,
@@ -32,7 +32,7 @@ from smartgo.cli.support.reading import QueuePosition, TopicReader, read_positio
 from smartgo.cli.support.running import CommandError
 from smartgo.cli.support.session import DRY_RUN, YES, ClusterOptions, ClusterSession, cluster_options, confirm
 from smartgo.cli.support.texts import examples, read_queues
-from smartgo.cli.support.wholeanswers import MissingBrokersWatch, ReadingOptions, reading_options, say
+from smartgo.cli.support.wholeanswers import ReadingOptions, reading_options
 from smartgo.client.internal.copies import copy_to
 from smartgo.client.internal.redeliveries import Fate, fate_text
 from smartgo.client.messages import ReceivedMessage
@@ -59,9 +59,6 @@ UNTIL = click.option(
     callback=read_position,
     metavar="TIME|OFFSET",
     help="End position in each queue.  [default: its present end]",
-)
-TAG = click.option(
-    "-t", "--tag", default="*", metavar="TAGS", help="Only messages with these tags: TAG, or 'TAG || TAG'."
 )
 
 
@@ -179,54 +176,6 @@ def body_text(body: bytes, form: str) -> str:
         except ValueError as error:
             raise CommandError(f"the body is not valid JSON: {error}") from None
     return printable(body.decode("utf-8", "backslashreplace"), keep="\n\t")
-
-
-@msg.command(
-    "tail", epilog=examples("smartgo msg tail Orders", "smartgo msg tail Orders --from -10 --tag new -o jsonl")
-)
-@click.argument("topic", shell_complete=topic_names)
-@click.option(
-    "-f",
-    "--from",
-    "begin",
-    callback=read_position,
-    default="last",
-    show_default=True,
-    metavar="first|last|TIME|OFFSET|-N",
-    help="Start position in each queue; -N: N messages before its end.",
-)
-@TAG
-@click.option("--grep", default="", metavar="TEXT", help="Only messages whose body contains TEXT.")
-@click.option("-n", "--count", type=click.IntRange(1), help="Stop after this many messages.")
-@OUTPUT
-@reading_options
-def tail(
-    cluster: ReadingOptions, topic: str, begin: QueuePosition, tag: str, grep: str, count: int | None, output: str
-) -> None:
-    """Print the messages of TOPIC as they arrive, until ctrl-C. Joins no group, so no consumer misses a message.
-
-    Brokers whose messages are lacking are named on standard error, at the start and whenever others are missing.
-    """
-
-    async def work(session: ClusterSession, watch: MissingBrokersWatch) -> None:
-        wanted = grep.encode()
-        printed = 0
-
-        def take(message: ReceivedMessage) -> bool:
-            nonlocal printed
-            if wanted in message.body:
-                try:
-                    print_message(output, message)
-                except BrokenPipeError:
-                    return False
-                printed += 1
-            return printed != count
-
-        await session.client.routes.find(topic)
-        watch.follow(say)
-        await TopicFollower(session, topic, begin, tag, take).run()
-
-    cluster.stream(work)
 
 
 @msg.command(
@@ -397,5 +346,5 @@ def resend(
     cluster.do(work, one=True)
 
 
-for _command in (search, track, push):
+for _command in (search, track, tail, push):
     msg.add_command(_command)

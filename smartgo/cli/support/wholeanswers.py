@@ -117,21 +117,25 @@ class MissingBrokersWatch:
 
     @property
     def reasons(self) -> dict[str, str]:
-        """By name, sorted, the brokers that are missing now or did not answer, each with the reason."""
+        """Return by name, sorted, why the output lacks the brokers that are missing now or did not answer."""
         return dict(sorted(self.lacking.reasons(*self._known).items()))
 
     @property
     def sentence(self) -> str:
-        """Which brokers the output lacks now, and why; empty for none."""
+        """Return which brokers the output lacks now, and why; empty for none."""
         return self.lacking.sentence(*self._known, "this output")
 
     async def start(self) -> None:
-        """Look once, then every five seconds. @raise CommandError: an API that was named does not answer."""
+        """
+        Ask for missing brokers once, then every five seconds.
+
+        @raise CommandError: an API that was named does not answer.
+        """
         self._known = await self._ask()
         self._loop.start(_LOOK, now=False)
 
     def stop(self) -> None:
-        """Stop looking."""
+        """Ask no more."""
         if self._loop.running:
             self._loop.stop()
         self._looking.cancel()
