@@ -21,6 +21,7 @@ from smartgo.env.interfaces import IEnvironment
 from smartgo.errors import BadBody
 from smartgo.schema import regions
 from smartgo.schema.logcheck import DamagedBytes
+from smartgo.schema.record import RECORD_MINIMUM
 from smartgo.schema.regions import UNREADABLE, Region
 from smartgo.store.filequeue import FileQueue, file_name
 
@@ -109,6 +110,8 @@ class DamageTable:
     The damaged regions of one store, in order of their offsets; none overlaps another.
 
     @ivar regions: all that are known.
+    @ivar unsettled: regions that were put right, while the queues that lead there are not on the disk: the list in the
+        directory has them, so that the next start makes those queues anew.
     @ivar found: how many were found since the start; C{repaired}: how many were put right.
     """
 
@@ -121,6 +124,7 @@ class DamageTable:
         self.regions: list[Region] = []
         for region in known:
             enter(self.regions, region)
+        self.unsettled: list[Region] = []
         self.found = self.repaired = 0
         self._changed = changed
 
@@ -151,6 +155,18 @@ class DamageTable:
         """Return the regions that hold any byte from C{begin} to C{end}."""
         return [region for region in self.regions if region.offset < end and region.end > begin]
 
+    def most_records(self, begin: int, end: int) -> int:
+        """Return how many records the regions that hold any byte from C{begin} to C{end} may have held."""
+        return sum(region.length for region in self.between(begin, end)) // RECORD_MINIMUM
+
+    @property
+    def listed(self) -> list[Region]:
+        """The regions for the list in the directory, in order."""
+        found = self.regions[:]
+        for region in self.unsettled:
+            enter(found, region)
+        return found
+
     def add(self, found: Iterable[Region]) -> None:
         """Enter regions that were found (L{enter}), and log each that holds a byte of which no damage was known."""
         new = [region for region in found if enter(self.regions, region)]
@@ -160,11 +176,23 @@ class DamageTable:
             self.found += len(new)
             self._changed()
 
-    def remove(self, region: Region) -> None:
-        """Forget a region: its bytes were put right."""
+    def remove(self, region: Region, settled: bool = True) -> None:
+        """
+        Forget a region: its bytes were put right.
+
+        @param settled: C{False}: it is in C{unsettled} until L{settle}.
+        """
         if region in self.regions:
             self.regions.remove(region)
             self.repaired += 1
+            if not settled:
+                self.unsettled.append(region)
+            self._changed()
+
+    def settle(self, region: Region) -> None:
+        """Forget a region that was removed: the queues that lead there are on the disk."""
+        if region in self.unsettled:
+            self.unsettled.remove(region)
             self._changed()
 
     def replace(self, region: Region, known: Region) -> None:
@@ -175,6 +203,7 @@ class DamageTable:
 
     def release(self, minimum: int) -> None:
         """Forget the regions below a physical offset: the log files were removed."""
+        self.unsettled = [region for region in self.unsettled if region.end > minimum]
         kept = [region for region in self.regions if region.end > minimum]
         if len(kept) < len(self.regions):
             self.regions = kept

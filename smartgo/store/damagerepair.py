@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from itertools import islice
 from typing import Final
 
@@ -11,16 +11,15 @@ from twisted.internet.task import deferLater
 from twisted.logger import Logger
 
 from smartgo.env.interfaces import IEnvironment
-from smartgo.errors import LogsDiffer
-from smartgo.schema.consumequeue import Unit
+from smartgo.errors import LogsDiffer, ServiceNotAvailable
 from smartgo.schema.logcheck import DamagedBytes, LogCheck
-from smartgo.schema.message import PREPARED, StoredMessage
-from smartgo.schema.properties import TagCodes
+from smartgo.schema.message import StoredMessage
 from smartgo.schema.regions import Region
-from smartgo.store.commitlog import CommitLog
+from smartgo.store.checkpointer import Checkpointed, Checkpointer
 from smartgo.store.damage import DamageTable
+from smartgo.store.interfaces import PutStatus
 from smartgo.store.mappedfile import MappedFile
-from smartgo.store.queues.file import ConsumeQueues
+from smartgo.store.restoredunits import RestoredUnits
 from smartgo.store.verifiedlog import LANE as READ_LANE
 
 LANE: Final = "tables"
@@ -32,14 +31,15 @@ class DamageRepair:
 
     _log = Logger()
 
-    def __init__(self, log: CommitLog, queues: ConsumeQueues, damage: DamageTable, env: IEnvironment) -> None:
-        self._commitlog = log
-        self._queues = queues
+    def __init__(self, parts: Checkpointed, checkpointer: Checkpointer, damage: DamageTable, env: IEnvironment) -> None:
+        """@param checkpointer: of the same parts."""
+        self._parts = parts
+        self._checkpointer = checkpointer
         self._damage = damage
         self._clock = env.clock
         self._threads = env.threads
         self._files = env.files
-        self._tags = TagCodes()
+        self._units = RestoredUnits(parts, checkpointer, damage)
 
     def repair(self, region: Region, data: bytes, source: str = "") -> Deferred[None]:
         """
@@ -54,29 +54,29 @@ class DamageRepair:
         return Deferred.fromCoroutine(self._repair(region, data, source))
 
     async def _repair(self, region: Region, data: bytes, source: str) -> None:
-        file = self._commitlog.files.find(region.offset)
+        file = self._parts.log.files.find(region.offset)
         if file is None or region not in self._damage.regions:
             return  # it was removed, or repaired meanwhile
-        records = await self._checked(region, data, file)
+        count, missing = await self._checked(region, data, file)
         if region not in self._damage.regions:
             return
         await self._threads.run(LANE, self._write, file, region, data)
-        self._damage.remove(region)
-        for number, message in enumerate(records, 1):
-            self._restore_unit(message)
-            if number % _PORTION == 0:
-                await deferLater(self._clock, 0.0)
+        self._damage.remove(region, settled=not missing)
+        if missing:
+            await self._restore(missing, region)
         self._log.info(
             "the damaged region of {size} B at {offset} was put right{source}; messages delivered again: {count}",
             size=region.length,
             offset=region.offset,
             source=f" with the bytes of {source}" if source else "",
-            count=len(records),
+            count=count,
         )
 
-    async def _checked(self, region: Region, data: bytes, file: MappedFile) -> list[StoredMessage]:
+    async def _checked(self, region: Region, data: bytes, file: MappedFile) -> tuple[int, list[StoredMessage]]:
         """
-        Return the records that are to be written, decoded in a thread some at a time: there may be very many.
+        Return how many records are to be written, and those, without their bodies, that their queues have no unit for.
+
+        They are decoded in a thread some at a time: there may be very many.
 
         @raise LogsDiffer: the bytes are not whole records of that place, or not those that the queues know.
         """
@@ -87,29 +87,14 @@ class DamageRepair:
 
         check = LogCheck(read, begin, region.end, begin + len(data), file.end)
         left = iter(check)
-        found: list[StoredMessage] = []
+        count = 0
+        missing: list[StoredMessage] = []
         while part := await self._threads.run(READ_LANE, _some, left):
-            for message in part:
-                self._check_unit(message)
-            found += part
+            count += len(part)
+            missing += [message._replace(body=b"") for message in part if self._units.is_missing(message)]
         if len(data) != region.length or check.position != region.end:
             raise LogsDiffer(f"the other copy has {len(data)} B at {begin}, where {region.length} B are damaged")
-        return found
-
-    def _check_unit(self, message: StoredMessage) -> None:
-        """@raise LogsDiffer: the queue has another message at the offset that a record names."""
-        queue = self._queues.by_key.get((message.topic, message.queue_id))
-        number = message.queue_offset
-        if queue is None or message.sys_flag & PREPARED or not queue.minimum <= number < queue.visible:
-            return
-        unit = queue.unit(number)
-        if unit is None or unit.is_filler:
-            return
-        if (unit.commitlog_offset, unit.size) != (message.physical_offset, message.size):
-            raise LogsDiffer(
-                f"the record at {message.physical_offset} is for offset {number} of queue {message.queue_id} of"
-                f" {message.topic}, which is the message at {unit.commitlog_offset}"
-            )
+        return count, missing
 
     def _write(self, file: MappedFile, region: Region, data: bytes) -> None:
         """Write through the file, not the mapping: an unreadable page is an error there; in the lane."""
@@ -120,21 +105,34 @@ class DamageRepair:
         finally:
             mapping.close()
 
-    def _restore_unit(self, message: StoredMessage) -> None:
-        """Let the queue lead to a record again where its unit was made anew without it."""
-        queue = self._queues.by_key.get((message.topic, message.queue_id))
-        number = message.queue_offset
-        if queue is None or message.sys_flag & PREPARED or not queue.minimum <= number < queue.visible:
-            return
-        view = queue.view(number, 1)
-        file = queue.files.find(number * len(Unit(0, 0, 0).pack()))
-        if view is None or file is None or not Unit.unpack(view).is_filler:
-            return
-        code = self._tags.of_stored(message.properties)
-        if queue.delay_ms is not None:
-            code = message.stored_ms + queue.delay_ms
-        view[:] = Unit(message.physical_offset, message.size, code).pack()
-        self._queues.dirty[file] = None
+    async def _restore(self, missing: Sequence[StoredMessage], region: Region) -> None:
+        """
+        Let queues lead to records that they were made without, durably.
+
+        Until that is durable the list of damage keeps the region, so that the next start looks after its records.
+        """
+        left_out = False
+        for number, message in enumerate(missing, 1):
+            try:
+                self._units.restore(message, region)
+            except ServiceNotAvailable as error:
+                left_out = True
+                self._log.error("{error}; a message that was put right comes back after the next start", error=error)
+            if number % _PORTION == 0:
+                self._publish()
+                await deferLater(self._clock, 0.0)
+        self._publish()
+        flusher = self._parts.flusher
+        flusher.flush()
+        flushed = await flusher.wait(self._parts.log.end)
+        saved = flushed is PutStatus.OK and await self._checkpointer.save(table=True) is PutStatus.OK
+        if saved and not left_out:
+            self._damage.settle(region)
+
+    def _publish(self) -> None:
+        """Let readers have the units that were staged; a run of appends that is under way does so at its end."""
+        if self._parts.log.end == self._parts.dispatch.run_end:
+            self._parts.dispatch.end_run()
 
 
 def _some(left: Iterator[StoredMessage | DamagedBytes]) -> list[StoredMessage]:

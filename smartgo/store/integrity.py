@@ -87,7 +87,7 @@ class LogIntegrity:
 
     def _save(self) -> None:
         self._running, self._again = True, False
-        work = self._threads.run(LANE, self._kept.save, list(self.damage.regions))
+        work = self._threads.run(LANE, self._kept.save, self.damage.listed)
         self._saving.follow(work, lambda _: None).addBoth(self._saved)
 
     def _saved(self, _: object) -> None:

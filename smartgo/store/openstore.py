@@ -128,7 +128,7 @@ class OpenStore(StoreReads):
         integrity = LogIntegrity(env, root, log, known, lambda: flusher.flushed, settings.scrub_rate)
         self.cleaner.expiry.listeners.append(lambda _: integrity.verified.release())
         self._replica = ReplicaWriter(env, checkpointed, self._checkpointer, self._removal, self.cleaner, integrity)
-        self._damage_repair = DamageRepair(log, queues, integrity.damage, env)
+        self._damage_repair = DamageRepair(checkpointed, self._checkpointer, integrity.damage, env)
         reader = MessageReader(log, queues.by_key, settings, memory, env.threads, env.files, integrity.verified)
         lookup = MessageLookup(log, reader, env.threads, env.files)
         raw_log = RawLog(log, reader, env.threads, env.files, integrity.verified)

@@ -32,7 +32,6 @@ from smartgo.schema.record import (
     BLANK_MAGICS,
     BLANK_SIZE,
     MESSAGE_MAGICS,
-    RECORD_MINIMUM,
     SIZE_LIMIT,
     check,
     start_struct,
@@ -285,9 +284,7 @@ class ReplicaLog:
     def _most_lost(self, queue: ConsumeQueue, physical: int) -> int:
         """Return how many messages of a queue damage may have held between its last one and a physical offset."""
         last = queue.unit(queue.visible - 1) if queue.visible > queue.minimum else None
-        begin = 0 if last is None else last.commitlog_offset
-        damage = self._integrity.damage.between(begin, physical)
-        return sum(one.length for one in damage) // RECORD_MINIMUM
+        return self._integrity.damage.most_records(0 if last is None else last.commitlog_offset, physical)
 
     def _begin_queue(self, queue: ConsumeQueue, offset: int) -> None:
         """

@@ -13,6 +13,7 @@ from twisted.logger import Logger
 
 from smartgo.env.interfaces import IEnvironment
 from smartgo.schema.logcheck import DamagedBytes, LogCheck, ReadLog
+from smartgo.schema.message import StoredMessage
 from smartgo.schema.regions import Region
 from smartgo.store.damage import DamageFiles, enter, log_damage
 from smartgo.store.filequeue import FileQueue
@@ -23,7 +24,11 @@ _MOST_TRIED: Final = 1000  # regions of the list that are read when the store is
 
 
 class DamageFinder:
-    """Finds the damaged regions of one log. All methods block."""
+    """
+    Finds the damaged regions of one log. All methods block.
+
+    @ivar put_right: the records, without their bodies, of regions that are damaged no more.
+    """
 
     _log = Logger()
 
@@ -37,6 +42,7 @@ class DamageFinder:
         self._kept = DamageFiles(env, root)
         self._listed = self._kept.load()
         self._regions: list[Region] = []
+        self.put_right: list[StoredMessage] = []
         for region in self._listed[:_MOST_TRIED]:
             for part in self._still_damaged(region):
                 enter(self._regions, part)
@@ -96,10 +102,17 @@ class DamageFinder:
         if file is None or region.end > file.end:
             return []
         check = LogCheck(self._reader(file), region.offset, region.end, file.end, file.end)
+        parts: list[tuple[int, int]] = []
+        right: list[StoredMessage] = []
         try:
-            parts = [(one.offset, min(one.end, region.end)) for one in check if isinstance(one, DamagedBytes)]
+            for one in check:
+                if isinstance(one, DamagedBytes):
+                    parts.append((one.offset, min(one.end, region.end)))
+                else:
+                    right.append(one._replace(body=b""))
         except OSError:
             return [region]
+        self.put_right += right
         if check.unwritten:
             parts.append((check.position, region.end))
         if parts == [(region.offset, region.end)]:

@@ -139,13 +139,14 @@ class QueueRebuild:
                 newest = max(newest, unit.commitlog_offset + unit.size)
         return newest
 
-    def settle(self, begin: int, minimum: int, exact: bool) -> None:
+    def settle(self, begin: int, minimum: int, exact: bool, put_right: Iterable[StoredMessage] = ()) -> None:
         """
         Find the end of each queue below C{begin}, and add what was planned.
 
         @param begin: physical offset where the planned records begin.
         @param minimum: physical offset of the oldest log file.
         @param exact: the table of queues says where they end.
+        @param put_right: records that were damaged when the queues were made, and may be missing there.
         """
         self._discard_deleted(begin)
         known = {} if self._table is None else {(one.topic, one.queue_id): one for one in self._table.queues}
@@ -184,6 +185,20 @@ class QueueRebuild:
             for key, sequence in self._planned.items():
                 self._take(key, sequence, True, begin == minimum)
         self._planned.clear()
+        self._want_queues_of(put_right)
+
+    def _want_queues_of(self, messages: Iterable[StoredMessage]) -> None:
+        """Want the queues that lack a record, made anew with it."""
+        for message in messages:
+            made = self._unit_of(message)
+            if made is None:
+                continue
+            key, offset, _ = made
+            queue = self._queues.by_key[key]
+            unit = queue.unit(offset) if 0 <= offset < queue.visible else None
+            if unit is None or unit.is_filler:
+                self.wanted.add(key)
+                self._trusted.discard(key)
 
     def _discard_deleted(self, begin: int) -> None:
         """

@@ -127,7 +127,7 @@ class Recovery:
         self._index = self._settle_index(index_files, table, tail.end) if settings.index else None
         exact = own is not None and clean and table is not None and own.position == table.position == begin
         rebuild.everything = self._env.buggify("recovery.all-queues")
-        rebuild.settle(begin, self._minimum, exact)
+        rebuild.settle(begin, self._minimum, exact, self._damage.put_right)
         if rebuild.everything or rebuild.wanted:
             self._make_queues_anew(tail, UNMARKED if settings.replica else marked_from)
         rebuild.finish(self._minimum)
