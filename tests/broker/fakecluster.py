@@ -13,10 +13,18 @@ from smartgo.broker.openbroker import OpenBroker
 from smartgo.config.loading import Configuration, Surroundings, load
 from smartgo.node.registryserver import Registry
 from smartgo.remoting.client import RemotingClient
-from smartgo.schema.bodies import ConsumerData, HeartbeatData, SubscriptionData
+from smartgo.schema.bodies import (
+    ConsumerData,
+    HeartbeatData,
+    RegisterBrokerBody,
+    SubscriptionData,
+    TopicConfig,
+    TopicConfigSerializeWrapper,
+)
 from smartgo.schema.codes import RequestCode
 from smartgo.schema.command import Command
 from smartgo.schema.headers.pull import PullRequest
+from smartgo.schema.headers.registry import RegisterBrokerRequest
 from smartgo.schema.headers.send import SendRequestV2
 from smartgo.schema.message import StoredMessage
 from smartgo.schema.properties import encode, tag_code
@@ -104,6 +112,19 @@ class Cluster:
     def heartbeat(self, group: str, *topics: str, client_id: str = "client-1", **more: Any) -> None:
         """Join a group, subscribing to all of some topics."""
         self.ask(Command.request(RequestCode.HEART_BEAT, body=heartbeat(group, *topics, client_id=client_id, **more)))
+
+    def register(self, name: str, port: int, *topics: str) -> None:
+        """Tell the registry of another master with some topics, as brokers do again and again."""
+        header = RegisterBrokerRequest(
+            broker_name=name,
+            broker_addr=f"127.0.0.1:{port}",
+            cluster_name="DefaultCluster",
+            ha_server_addr="",
+            broker_id=0,
+        )
+        body = RegisterBrokerBody(TopicConfigSerializeWrapper({one: TopicConfig(topic_name=one) for one in topics}))
+        answer = self.ask(Command.request(RequestCode.REGISTER_BROKER, header, body.encode(compressed=False)), REGISTRY)
+        assert answer.code == 0, answer.remark
 
     def stop(self) -> None:
         """Stop all three."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any, TypeVar, cast
 
 from twisted.internet.defer import Deferred, succeed
+from twisted.internet.protocol import Factory, Protocol
 from twisted.python.failure import Failure
 from twisted.trial.unittest import SynchronousTestCase
 
@@ -16,7 +17,7 @@ from smartgo.client.administration.positions import Positions
 from smartgo.client.administration.resetplan import Move, ResetPlan, ResetTarget
 from smartgo.client.administration.topics import TopicKind, kind_of
 from smartgo.client.client import Client
-from smartgo.errors import BadBody, BadName, CallFailed, NotConnected, PeerRefused, SettingError
+from smartgo.errors import BadBody, BadName, CallFailed, CallTimedOut, NotConnected, PeerRefused, SettingError
 from smartgo.schema.bodies import (
     BrokerData,
     ClusterInfo,
@@ -129,6 +130,42 @@ class ManyBrokerTests(AdminCase):
         fresh = Client(self.cluster.env, REGISTRY)
         self.addCleanup(fresh.stop)
         self.failure(Admin(fresh, lambda name, error: None).groups.configs(), NotConnected)
+
+    def test_impatient(self) -> None:
+        """A broker that does not answer several questions, one after the other, is waited for once."""
+        network, clock = self.cluster.env.network, self.cluster.env.clock
+        network.kill(20911)
+        network.listen("tcp:20911", Factory.forProtocol(Protocol))
+        begun = clock.seconds()
+
+        def ask(asking: Asking) -> tuple[set[str], int]:
+            """Ask all brokers; return who answered, and after how many seconds."""
+            nonlocal begun
+            begun = clock.seconds()
+            answered = set(self.result(Admin(self.client, asking=asking).groups.configs()))
+            return answered, round(clock.seconds() - begun)
+
+        lenient = Asking(self.client, lambda name, error: self.missing.append(f"{name}: {error}"))
+        self.assertEqual([ask(lenient) for _ in range(2)], [({"broker-a"}, 5)] * 2)
+        impatient = lenient.impatient()
+        self.assertEqual([ask(impatient) for _ in range(3)], [({"broker-a"}, 5)] + [({"broker-a"}, 0)] * 2)
+        self.assertEqual(self.missing, ["broker-b: broker broker-b: no answer within 5 s"] * 5)
+        self.assertEqual(ask(lenient.impatient())[1], 5)
+        strict = Asking(self.client).impatient()
+        for _ in range(2):
+            self.failure(Admin(self.client, asking=strict).groups.configs(), CallTimedOut)
+        self.assertLess(clock.seconds() - begun, 10.5)
+
+    def test_impatient_of_clients(self) -> None:
+        """A broker that passes a question on to a client is not to blame for the client."""
+        asking = Asking(self.client).impatient()
+        self.cluster.env.network.kill(20911)
+        self.cluster.env.network.listen("tcp:20911", Factory.forProtocol(Protocol))
+        code = RequestCode.GET_CONSUMER_RUNNING_INFO
+        for _ in range(2):
+            begun = self.cluster.env.clock.seconds()
+            self.failure(Deferred.fromCoroutine(asking.broker(SECOND, code, relayed=True)), CallTimedOut)
+            self.assertEqual(round(self.cluster.env.clock.seconds() - begun), 5)
 
     def test_half_done(self) -> None:
         """A change that one broker did not make says which did."""

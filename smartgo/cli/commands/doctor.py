@@ -66,7 +66,7 @@ def doctor(
         if output == TEXT:
             click.echo(f"No problems{more}.")
 
-    cluster.do(work)
+    cluster.look(work)
 
 
 def _print(finding: DiagnosisFinding) -> None:

@@ -43,7 +43,7 @@ class DeadLetterMarks:
 
     def __init__(self, session: ClusterSession) -> None:
         self._session = session
-        self._reader = QueueQueries(session.client, session.admin.brokers.address)
+        self._reader = QueueQueries(session.client, session.admin.brokers.address, session.admin.asking)
         self._journal = DeadLetterJournal()
 
     async def count(self, topic: str) -> DeadLetterCount:

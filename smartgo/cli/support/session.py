@@ -15,7 +15,7 @@ from smartgo.cli.support.contextfile import ClusterContext, choose
 from smartgo.cli.support.output import printable
 from smartgo.cli.support.running import INTERRUPTED, UNSUPPORTED, USAGE, CommandError, Work, run
 from smartgo.client.admin import Admin
-from smartgo.client.administration.asking import OnMissing
+from smartgo.client.administration.asking import Asking, OnMissing
 from smartgo.client.client import Client
 from smartgo.env.interfaces import IClock, IEnvironment
 from smartgo.errors import CallFailed, PeerRefused
@@ -49,12 +49,12 @@ class ClusterSession:
     @ivar client: a client of the cluster; C{admin} its administration.
     """
 
-    def __init__(self, env: IEnvironment, context: ClusterContext, client: Client, on_missing: OnMissing) -> None:
-        """@param on_missing: takes the brokers that a query of C{admin} goes on without."""
+    def __init__(self, env: IEnvironment, context: ClusterContext, client: Client, asking: Asking) -> None:
+        """@param asking: sends the requests of C{admin}."""
         self.env = env
         self.context = context
         self.client = client
-        self.admin = Admin(client, on_missing)
+        self.admin = Admin(client, asking=asking)
 
 
 SessionWork = Callable[[ClusterSession], Coroutine[Deferred[Any], Any, None]]
@@ -75,6 +75,18 @@ async def _refuse_brokers(client: Client) -> None:
 
 def _missing(broker: str, error: CallFailed) -> None:
     click.echo(f"smartgo: skipping broker {broker}: {printable(str(error))}", err=True)
+
+
+def _missing_once() -> OnMissing:
+    """Return what prints the brokers that questions go on without: each once for each reason."""
+    told: set[tuple[str, str]] = set()
+
+    def tell(broker: str, error: CallFailed) -> None:
+        if (broker, str(error)) not in told:
+            told.add((broker, str(error)))
+            _missing(broker, error)
+
+    return tell
 
 
 class ClusterOptions:
@@ -107,12 +119,22 @@ class ClusterOptions:
 
         @param on_missing: takes the brokers that a query goes on without; by default they are printed.
         """
+        self._do(work, lambda client: Asking(client, on_missing), endless)
 
+    def look(self, work: SessionWork, on_missing: OnMissing | None = None) -> None:
+        """
+        Run work that reads the state of a cluster, as L{do} does; a broker that does not answer is waited for once.
+
+        @param on_missing: takes the brokers that a query goes on without; by default each is printed.
+        """
+        self._do(work, lambda client: Asking(client, on_missing or _missing_once()).impatient())
+
+    def _do(self, work: SessionWork, asking: Callable[[Client], Asking], endless: bool = False) -> None:
         async def inside(env: IEnvironment) -> None:
             context = self.chosen(env)
             client = context.client(env)
             try:
-                await work(ClusterSession(env, context, client, on_missing))
+                await work(ClusterSession(env, context, client, asking(client)))
             except PeerRefused as error:
                 if error.code == ResponseCode.REQUEST_CODE_NOT_SUPPORTED:
                     await _refuse_brokers(client)

@@ -187,7 +187,7 @@ class ReadingOptions:
 
     def do(self, work: SessionWork, one: bool = False, group: str | None = None) -> None:
         """
-        Run C{work(session)} as L{ClusterOptions.do} does, without brokers that do not answer; then name those.
+        Run C{work(session)} as L{ClusterOptions.look} does, without brokers that do not answer; then name those.
 
         @param one: the command asks for one thing, and has all of it once that is found.
         @param group: what is known of the messages that wait for this group at missing brokers is told, too.
@@ -216,7 +216,7 @@ class ReadingOptions:
             if lacks:
                 raise CommandError(lacks, TRY_AGAIN)
 
-        self._cluster.do(whole, on_missing=lacking.note)
+        self._cluster.look(whole, lacking.note)
 
     def stream(self, work: StreamWork) -> None:
         """

@@ -7,10 +7,11 @@ from copy import copy
 from functools import wraps
 from typing import Any, Final, ParamSpec, TypeVar
 
-from twisted.internet.defer import Deferred, DeferredList
+from twisted.internet.defer import Deferred, DeferredList, fail
 from twisted.python.failure import Failure
 
 from smartgo.client.client import Client, succeeded
+from smartgo.client.internal.outages import SILENCE
 from smartgo.client.internal.route import MASTER
 from smartgo.errors import BadBody, CallFailed, CallTimedOut, NotConnected, PeerRefused
 from smartgo.schema.bodies import Body, ClusterInfo
@@ -70,6 +71,7 @@ class Asking:
         """
         self.client = client
         self._on_missing = on_missing
+        self._silent: dict[str, CallFailed] | None = None  # by address, with the reasons; None: they are asked again
 
     def exchange(
         self, address: str, command: Command, seconds: float = TIMEOUT, relayed: bool = False
@@ -80,8 +82,30 @@ class Asking:
         @param relayed: a broker passes it on to a client, and it is the client who may not answer.
         @raise CallFailed: through the Deferred: it did not answer.
         """
+        silent = self._silent
+        if silent is not None and address in silent:
+            return fail(silent[address])
         answer: Deferred[Command] = self.client.remoting.ask(address, command, seconds)
+        if silent is not None and not relayed:
+            answer.addErrback(self._note_silent, address, self.client.env.clock.seconds())
         return answer
+
+    def _note_silent(self, failure: Failure, address: str, begun: float) -> Failure:
+        error, took = failure.value, self.client.env.clock.seconds() - begun
+        if self._silent is not None and isinstance(error, CallFailed) and took >= SILENCE:
+            self._silent.setdefault(address, error)
+        return failure
+
+    def impatient(self) -> Asking:
+        """
+        Return what asks as this one does, and waits for no broker twice.
+
+        It is for work that asks one question after another: once a question to an address has failed after L{SILENCE}
+        or longer, all later ones to that address fail with the same error at once.
+        """
+        other = copy(self)
+        other._silent = {}
+        return other
 
     def noting(self, on_missing: OnMissing) -> Asking:
         """Return what asks as this one does, and goes on without brokers that do not answer."""

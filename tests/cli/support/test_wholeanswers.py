@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 
+from twisted.internet.protocol import Factory, Protocol
+
 from smartgo.cli.support.membermemory import MemberMemoryAnswer
 from smartgo.cli.support.wholeanswers import LackingBrokers
 from smartgo.client.administration.brokers import BrokerPlace
@@ -117,6 +119,28 @@ class AnotherMissingTests(MemoryCase):
     def test_other_errors(self) -> None:
         """An error of another kind stays what it is."""
         self.refused("msg", "show", "no id", status=2)
+
+
+class DeafTests(MemoryCase):
+    """A broker is registered, takes connections, and answers nothing: it is waited for once in each command."""
+
+    seconds = 30.0
+
+    def test_once(self) -> None:
+        """However many groups there are, and copies of dead letters; the diagnosis names the broker once."""
+        for number in range(8):
+            self.out("group", "create", f"g-{number}")
+            self.cluster.send(f"%DLQ%g-{number}", b"dead")
+        self.cluster.register("broker-z", 20911, *(f"%DLQ%g-{number}" for number in range(8)))
+        self.env.network.listen("tcp:20911", Factory.forProtocol(Protocol))
+        result = self.invoke("group", "ls", status=75)
+        self.assertEqual(result.stdout.count("g-"), 8)
+        self.assertIn("this answer lacks broker-z (no answer: no answer within 5 s)", result.stderr)
+        result = self.invoke("dlq", "ls", status=75)
+        self.assertEqual(result.stdout.count("g-"), 8)
+        result = self.invoke("doctor", status=1)
+        self.assertEqual(result.stderr.count("skipping broker broker-z"), 1)
+        self.assertIn("group g-7: 1 dead letter neither resent nor acknowledged", result.stdout)
 
 
 class AllMissingTests(MemoryCase):

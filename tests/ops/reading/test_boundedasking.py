@@ -11,7 +11,6 @@ from twisted.internet.protocol import Factory, Protocol
 from smartgo.client.administration.asking import TIMEOUT
 from smartgo.ops.reading.boundedasking import CALL_SECONDS, VIEW_SECONDS
 from smartgo.schema.bodies import (
-    RegisterBrokerBody,
     SubscriptionGroupConfig,
     SubscriptionGroupWrapper,
     TopicConfig,
@@ -19,7 +18,7 @@ from smartgo.schema.bodies import (
 )
 from smartgo.schema.codes import RequestCode
 from smartgo.schema.command import Command, decode
-from smartgo.schema.headers.registry import RegisterBrokerRequest, UnregisterBrokerRequest
+from smartgo.schema.headers.registry import UnregisterBrokerRequest
 from tests.broker.fakecluster import BROKER, REGISTRY, heartbeat
 from tests.ops.front import HOST, Answer, parsed
 from tests.ops.resources.test_deadletters import LetterCase
@@ -151,17 +150,7 @@ class SickCase(LetterCase):
 
     def register(self) -> None:
         """Tell the registry that it is there, as brokers do again and again."""
-        header = RegisterBrokerRequest(
-            broker_name=SICK,
-            broker_addr=f"127.0.0.1:{PORT}",
-            cluster_name="DefaultCluster",
-            ha_server_addr="",
-            broker_id=0,
-        )
-        topics = {name: TopicConfig(topic_name=name) for name in ("Orders", "%DLQ%audit")}
-        body = RegisterBrokerBody(TopicConfigSerializeWrapper(topics)).encode(compressed=False)
-        answer = self.cluster.ask(Command.request(RequestCode.REGISTER_BROKER, header, body), REGISTRY)
-        self.assertEqual(answer.code, 0)
+        self.cluster.register(SICK, PORT, "Orders", "%DLQ%audit")
         self.front.ops.view.forget()
 
     def leave(self) -> None:
