@@ -66,7 +66,7 @@ class CopyStates:
         did not get the copy yet, or refused it and will get it again.
 
         Of the copies that it acknowledged, the L{COUNTED} newest are looked up. Brokers that do not answer count as
-        having none.
+        having none. A copy that went to a topic in which the group has no offset does not wait for this group.
         """
         acknowledged: list[LetterMark] = []
         found: set[str] = set()
@@ -76,7 +76,7 @@ class CopyStates:
                     continue
                 if await self._is_past(group, mark.resent):
                     acknowledged.append(mark)
-                else:
+                elif await self._is_for(group, mark.resent):
                     found.add(mark.resent.copy.message_id or mark.resent.copy.offset_id)
             except CallFailed:
                 continue
@@ -125,12 +125,20 @@ class CopyStates:
         return CONSUMED if fate is None else fate
 
     async def _is_past(self, group: str, mark: ResentMark) -> bool:
-        """Tell whether the offset of a group is past a copy; each queue is asked for once."""
-        key = (group, mark.copy.queue)
-        if key not in self._committed:
-            self._committed[key] = await self._reader.committed(group, mark.copy.queue)
-        at = self._committed[key]
+        """Tell whether the offset of a group is past a copy."""
+        at = await self._offset(group, mark.copy.queue)
         return at is not None and at > mark.copy.queue_offset
+
+    async def _is_for(self, group: str, mark: ResentMark) -> bool:
+        """Tell whether a group gets a copy: it is in the group's retry topic, or in a topic that the group reads."""
+        copy = mark.copy
+        return copy.topic.startswith(RETRY_PREFIX) or await self._offset(group, copy.queue) is not None
+
+    async def _offset(self, group: str, queue: MessageQueue) -> int | None:
+        """Return the offset of a group in a queue; C{None} if it has none. Each queue is asked for once."""
+        if (group, queue) not in self._committed:
+            self._committed[group, queue] = await self._reader.committed(group, queue)
+        return self._committed[group, queue]
 
     async def _failed_again(self, letters: Sequence[MessageQueue], from_ms: int) -> dict[str, int]:
         """

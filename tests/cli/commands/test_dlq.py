@@ -334,6 +334,20 @@ class RefusedTests(LettersCase):
         self.assertIn(message, said)
         self.assertNotIn("group billing", said)
 
+    def test_elsewhere(self) -> None:
+        """A copy that went to a topic that the group does not read is not in retry; one in a topic that it reads is."""
+        self.letters(2)
+        ids = [one["offset_id"] for one in self.json("dlq", "show", "billing")]
+        self.out("topic", "create", "Archive", "-n", "1")
+        self.out("dlq", "resend", "billing", "--id", ids[0], "--to", "Archive", "--yes")
+        self.assertEqual(self.rest("/dlq")["items"][0]["inRetry"], 0)
+        self.assertEqual((self.json("dlq", "ls")[0]["open"], self.json("dlq", "ls")[0]["in_retry"]), (1, 0))
+        self.out("dlq", "resend", "billing", "--id", ids[1], "--to", "Orders", "--yes")
+        self.assertEqual(self.json("dlq", "ls")[0]["in_retry"], 1)
+        self.failing = lambda number: False
+        self.consume()
+        self.assertEqual(self.json("dlq", "ls")[0]["in_retry"], 0)
+
     def test_no_index(self) -> None:
         """A broker without an index cannot tell a refused copy from a consumed one: neither is claimed."""
         self.letters(1)
