@@ -104,7 +104,7 @@ def _settings(told: Mapping[str, str]) -> dict[str, object]:
         else "in order, queue by queue"
         if orderly
         else f"concurrently{at_once}",
-        "listener calls": _calls(told, threads),
+        "listener calls": _calls(told, None if orderly else threads),
         "retries": retries if retries is None or retries >= 0 else "no limit" if orderly else DEFAULT_RETRIES,
         "gives back after": None if timeout is None or orderly else f"{timeout} min in the listener",
         "client version": told.get("PROP_CLIENT_VERSION"),
@@ -113,8 +113,8 @@ def _settings(told: Mapping[str, str]) -> dict[str, object]:
     return {heading: value for heading, value in members.items() if value is not None}
 
 
-def _calls(told: Mapping[str, str], threads: int | None) -> str:
-    """Return the state of the listener in words."""
+def _calls(told: Mapping[str, str], slots: int | None) -> str:
+    """Return the state of the listener in words. @param slots: the most calls at a time; C{None}: no limit."""
     calls = _whole(told, ConsumerRunningInfo.LISTENER_CALLS)
     longest_ms = _whole(told, ConsumerRunningInfo.LONGEST_CALL) or 0
     if calls is None:
@@ -124,8 +124,8 @@ def _calls(told: Mapping[str, str], threads: int | None) -> str:
     words = f"{counted(calls, 'call')} under way, the longest for {span(longest_ms / 1000)}"
     if longest_ms < _LONG:
         return words
-    stuck = threads is not None and calls >= threads
-    return f"{words}: " + ("all slots are taken, nothing else is consumed" if stuck else "does the listener return?")
+    full = "all slots are taken; " if slots is not None and calls >= slots else ""
+    return f"{words}: {full}does the listener return?"
 
 
 def _whole(told: Mapping[str, str], name: str) -> int | None:
