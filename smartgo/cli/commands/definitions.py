@@ -11,6 +11,7 @@ from smartgo.cli.support.progress import ProgressLine
 from smartgo.cli.support.running import MISSING, CommandError
 from smartgo.cli.support.session import DRY_RUN, YES, ClusterOptions, ClusterSession, cluster_options, confirm
 from smartgo.cli.support.texts import examples
+from smartgo.cli.support.wholechanges import ChangingOptions, changing_options
 from smartgo.client.administration.definitionfile import DefinitionSet, read_definitions
 from smartgo.client.administration.definitions import Item, Step, counts_of
 from smartgo.errors import BadBody, SettingError
@@ -35,8 +36,8 @@ from smartgo.errors import BadBody, SettingError
     help="Include the key-value settings of this registry namespace; may be repeated.",
 )
 @OUTPUT
-@cluster_options
-def export(cluster: ClusterOptions, part: str, namespaces: tuple[str, ...], output: str) -> None:
+@changing_options
+def export(cluster: ChangingOptions, part: str, namespaces: tuple[str, ...], output: str) -> None:
     """Print the definitions of all topics and groups for "smartgo cluster import", as JSON, or as YAML with -o yaml.
 
     Messages and group offsets are not exported. Fails if a broker does not answer.
@@ -46,7 +47,7 @@ def export(cluster: ClusterOptions, part: str, namespaces: tuple[str, ...], outp
         definitions = await session.admin.definitions.export(part, namespaces)
         print_value("json" if output == TEXT else output, plain(definitions))
 
-    cluster.do(work)
+    cluster.do_if_whole(work, "the definitions")
 
 
 @click.command(

@@ -17,8 +17,9 @@ from smartgo.cli.support.output import (
     print_value,
 )
 from smartgo.cli.support.running import MISSING, CommandError
-from smartgo.cli.support.session import DRY_RUN, YES, ClusterOptions, ClusterSession, cluster_options, confirm
+from smartgo.cli.support.session import DRY_RUN, YES, ClusterSession, confirm
 from smartgo.cli.support.texts import examples
+from smartgo.cli.support.wholechanges import ChangingOptions, changing_options
 from smartgo.errors import SettingError
 from smartgo.schema.bodies import SubscriptionGroupConfig
 from smartgo.schema.topics import check_group
@@ -94,9 +95,9 @@ def _changes(
 @_settings
 @DRY_RUN
 @OUTPUT
-@cluster_options
+@changing_options
 def create(
-    cluster: ClusterOptions, name: str, brokers: tuple[str, ...], dry_run: bool, output: str, **given: Any
+    cluster: ChangingOptions, name: str, brokers: tuple[str, ...], dry_run: bool, output: str, **given: Any
 ) -> None:
     """Create group NAME at every broker, or at those of --broker. Not needed if brokers create groups automatically."""
 
@@ -110,7 +111,7 @@ def create(
         await _settle(session, config, names, dry_run, output)
         _tell_of_retries(name, given, output)
 
-    cluster.do(work)
+    cluster.do(work, brokers)
 
 
 @click.command("set", epilog=examples("smartgo group set audit --retries 3", "smartgo group set audit --no-consume"))
@@ -118,9 +119,9 @@ def create(
 @_settings
 @DRY_RUN
 @OUTPUT
-@cluster_options
+@changing_options
 def set_(
-    cluster: ClusterOptions, name: str, brokers: tuple[str, ...], dry_run: bool, output: str, **given: Any
+    cluster: ChangingOptions, name: str, brokers: tuple[str, ...], dry_run: bool, output: str, **given: Any
 ) -> None:
     """Change settings of group NAME at the brokers that have it; other settings stay."""
 
@@ -136,7 +137,7 @@ def set_(
                 await _settle(session, msgspec.structs.replace(config, **changes), [broker], dry_run, output)
         _tell_of_retries(name, given, output)
 
-    cluster.do(work)
+    cluster.do(work, brokers)
 
 
 def _tell_of_retries(name: str, given: dict[str, Any], output: str) -> None:
@@ -168,9 +169,9 @@ async def _settle(
 @DRY_RUN
 @YES
 @OUTPUT
-@cluster_options
+@changing_options
 def rm(
-    cluster: ClusterOptions, name: str, keep_positions: bool, keep_topics: bool, dry_run: bool, yes: bool, output: str
+    cluster: ChangingOptions, name: str, keep_positions: bool, keep_topics: bool, dry_run: bool, yes: bool, output: str
 ) -> None:
     """Delete group NAME: its settings, its offsets, and its retry and dead-letter topics."""
 

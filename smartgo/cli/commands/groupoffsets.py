@@ -12,6 +12,7 @@ from smartgo.cli.support.output import OUTPUT, TEXT, counted, moment, plain, pri
 from smartgo.cli.support.running import MISSING, CommandError
 from smartgo.cli.support.session import DRY_RUN, YES, ClusterOptions, ClusterSession, cluster_options, confirm
 from smartgo.cli.support.texts import examples, moment_ms, read_queues
+from smartgo.cli.support.wholechanges import ChangingOptions, changing_options
 from smartgo.client.administration.resetplan import Move, ResetPlan, ResetTarget
 from smartgo.errors import BadBody
 
@@ -74,9 +75,9 @@ def read_target(context: click.Context, option: click.Parameter, text: str) -> R
 @DRY_RUN
 @YES
 @OUTPUT
-@cluster_options
+@changing_options
 def reset(
-    cluster: ClusterOptions,
+    cluster: ChangingOptions,
     name: str,
     topic: str,
     target: ResetTarget,
@@ -103,7 +104,7 @@ def reset(
             )
         await _carry_out(session, plan, path or file_name(plan), dry_run, yes, output)
 
-    cluster.do(work)
+    cluster.do(work, only={broker for broker, _ in queues})
 
 
 @click.command("undo", epilog=examples("smartgo group undo audit-Orders-1893456000000.plan.json"))
@@ -139,9 +140,16 @@ def undo(cluster: ClusterOptions, path: str, dry_run: bool, yes: bool, output: s
 @DRY_RUN
 @YES
 @OUTPUT
-@cluster_options
+@changing_options
 def clone(
-    cluster: ClusterOptions, source: str, name: str, topic: str, path: str | None, dry_run: bool, yes: bool, output: str
+    cluster: ChangingOptions,
+    source: str,
+    name: str,
+    topic: str,
+    path: str | None,
+    dry_run: bool,
+    yes: bool,
+    output: str,
 ) -> None:
     """Set the offsets of group NAME in TOPIC to those of group SOURCE; group NAME is created if it does not exist."""
 

@@ -6,8 +6,9 @@ import click
 import msgspec
 
 from smartgo.cli.support.output import OUTPUT, TEXT, counted, print_rows, size, span
-from smartgo.cli.support.session import DRY_RUN, YES, ClusterOptions, ClusterSession, cluster_options, confirm
+from smartgo.cli.support.session import DRY_RUN, YES, ClusterSession, confirm
 from smartgo.cli.support.texts import examples
+from smartgo.cli.support.wholechanges import ChangingOptions, changing_options
 from smartgo.schema.bodies import RetentionReport
 
 
@@ -46,8 +47,8 @@ class TidyRow(msgspec.Struct, frozen=True, kw_only=True):
 @DRY_RUN
 @YES
 @OUTPUT
-@cluster_options
-def tidy(cluster: ClusterOptions, brokers: tuple[str, ...], dry_run: bool, yes: bool, output: str) -> None:
+@changing_options
+def tidy(cluster: ChangingOptions, brokers: tuple[str, ...], dry_run: bool, yes: bool, output: str) -> None:
     """Have BROKERs, or all of them, remove expired log files now, not at the hour deleteWhen.
 
     It shows first which files would go and why; with --dry-run it ends there. A BROKER is a name, which means its
@@ -71,7 +72,7 @@ def tidy(cluster: ClusterOptions, brokers: tuple[str, ...], dry_run: bool, yes: 
             await admin.clean_log(name)
             click.echo(f"{name} was asked to remove expired log files", err=True)
 
-    cluster.do(work)
+    cluster.do(work, brokers)
 
 
 def tidy_row(broker: str, report: RetentionReport, now_ms: int) -> TidyRow:

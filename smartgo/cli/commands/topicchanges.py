@@ -16,9 +16,10 @@ from smartgo.cli.support.output import (
     print_value,
 )
 from smartgo.cli.support.running import MISSING, CommandError
-from smartgo.cli.support.session import DRY_RUN, YES, ClusterOptions, ClusterSession, cluster_options, confirm
+from smartgo.cli.support.session import DRY_RUN, YES, ClusterSession, confirm
 from smartgo.cli.support.texts import examples
 from smartgo.cli.support.topicfields import perm_text, queue_bounds
+from smartgo.cli.support.wholechanges import ChangingOptions, changing_options
 from smartgo.client.administration.topics import DEFAULT_QUEUES
 from smartgo.client.internal.route import READ, WRITE
 from smartgo.errors import PeerRefused, SettingError
@@ -84,9 +85,9 @@ _RETENTION = click.option(
 @_RETENTION
 @DRY_RUN
 @OUTPUT
-@cluster_options
+@changing_options
 def create(
-    cluster: ClusterOptions,
+    cluster: ChangingOptions,
     name: str,
     queues: int,
     perm: str,
@@ -109,7 +110,7 @@ def create(
         )
         await _settle(session, config, brokers, cluster_name, dry_run, output)
 
-    cluster.do(work)
+    cluster.do(work, brokers, cluster_name)
 
 
 @click.command(
@@ -130,9 +131,9 @@ def create(
 @_RETENTION
 @DRY_RUN
 @OUTPUT
-@cluster_options
+@changing_options
 def set_(
-    cluster: ClusterOptions,
+    cluster: ChangingOptions,
     name: str,
     queues: int | None,
     read_queues: int | None,
@@ -163,7 +164,7 @@ def set_(
                 continue
             await _settle(session, msgspec.structs.replace(config, **given), [broker], None, dry_run, output)
 
-    cluster.do(work)
+    cluster.do(work, brokers)
 
 
 async def _settle(
@@ -207,8 +208,8 @@ async def _settle(
 @DRY_RUN
 @YES
 @OUTPUT
-@cluster_options
-def rm(cluster: ClusterOptions, name: str, cluster_name: str | None, dry_run: bool, yes: bool, output: str) -> None:
+@changing_options
+def rm(cluster: ChangingOptions, name: str, cluster_name: str | None, dry_run: bool, yes: bool, output: str) -> None:
     """Delete topic NAME with all its messages. Groups keep their offsets in it."""
 
     async def work(session: ClusterSession) -> None:
@@ -233,4 +234,4 @@ def rm(cluster: ClusterOptions, name: str, cluster_name: str | None, dry_run: bo
             verb = "would be" if dry_run else "was"
             click.echo(f"topic {name} with {counted(messages, 'message')} {verb} deleted at {', '.join(brokers)}")
 
-    cluster.do(work)
+    cluster.do(work, cluster=cluster_name)

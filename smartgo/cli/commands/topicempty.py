@@ -10,9 +10,10 @@ from smartgo.cli.commands.groupoffsets import file_name, keep
 from smartgo.cli.support.completions import topic_names
 from smartgo.cli.support.output import OUTPUT, TEXT, counted, print_table, print_value
 from smartgo.cli.support.running import FAILED, MISSING, CommandError
-from smartgo.cli.support.session import DRY_RUN, YES, ClusterOptions, ClusterSession, cluster_options, confirm
+from smartgo.cli.support.session import DRY_RUN, YES, ClusterSession, confirm
 from smartgo.cli.support.texts import examples
 from smartgo.cli.support.topicfields import queue_bounds
+from smartgo.cli.support.wholechanges import ChangingOptions, changing_options
 from smartgo.client.administration.resetplan import ResetPlan, ResetTarget
 from smartgo.client.administration.topics import EMPTIED, kind_of
 from smartgo.errors import CallFailed, PeerRefused
@@ -32,8 +33,8 @@ from smartgo.schema.codes import ResponseCode
 @DRY_RUN
 @YES
 @OUTPUT
-@cluster_options
-def empty(cluster: ClusterOptions, name: str, directory: str, dry_run: bool, yes: bool, output: str) -> None:
+@changing_options
+def empty(cluster: ChangingOptions, name: str, directory: str, dry_run: bool, yes: bool, output: str) -> None:
     """Move the offsets of all groups of topic NAME behind its last message, so that they skip what it has now.
 
     The messages stay on the disk until retention removes their log files, as all topics share the log: searches find
