@@ -127,7 +127,7 @@ _ALERTS: Final = (
         "store-refuses", "critical", 0, "state", "process",
         "takes no messages now: {reason}",
         "This broker takes no messages: the disk is full, a flush failed, or another broker is the master of its name.",
-        "Its log and /api/v1/ready give the reason.",
+        "Its log gives the reason, as does smartgo doctor.",
         of_process("storeRefuses"), lasting=15, prometheus="SmartgoStoreRefuses",
     ),
     Judgement(
@@ -174,8 +174,8 @@ _ALERTS: Final = (
     Judgement(
         "put-failures", "critical", 0, "count", "process",
         "refused {value} sends",
-        "The store of this broker refuses sends.", "Its log gives the reason.",
-        of_process("putFailures"), lasting=120, window=300, prometheus="SmartgoPutFailures",
+        "The store of this broker refused sends in the last five minutes.", "Its log gives the reason.",
+        of_process("putFailures"), lasting=120, window=300, prometheus="SmartgoPutFailures", cause="store-refuses",
     ),
     Judgement(
         "reactor-stalls", "warning", 5, "count", "process",

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Coroutine, Mapping, Sequence
+from collections.abc import Callable, Coroutine, Iterable, Mapping, Sequence
 from typing import Any, Final, TypeVar
 
 from twisted.internet.defer import Deferred, DeferredLock
@@ -92,7 +92,7 @@ class AlertMonitor:
         self._told: Summary | None = None
         self._stopped = False
         self._changing = DeferredLock()
-        self.table = AlertTable()
+        self.table = AlertTable(own=self._own_names)
         self.dead: Mapping[str, int | None] = {}
 
     # -- its life ----------------------------------------------------------------------------------------------
@@ -130,6 +130,11 @@ class AlertMonitor:
     def summary(self) -> Summary:
         """The number of alerts by state."""
         return self.table.summary(self._env.clock.wall_ms())
+
+    def _own_names(self) -> list[str]:
+        """Return the subject of alerts about the broker in this process; nothing where there is none."""
+        own = None if self._node is None else self._node.broker_process()
+        return [] if own is None else [subject_of(*own)]
 
     # -- looking -----------------------------------------------------------------------------------------------
 
@@ -186,7 +191,10 @@ class AlertMonitor:
             contended={one.name: float(len(one.contenders)) for one in brokers if one.id == MASTER},
             process=process,
             remote=self._remote,
-            details={("broker-gone", subject): words for subject, words in membership.details().items()},
+            details={
+                **{("broker-gone", subject): words for subject, words in membership.details().items()},
+                **_refusals(brokers, own),
+            },
         )
 
     def _foresee(self, brokers: Sequence[BrokerFigures], now: float) -> None:
@@ -351,6 +359,17 @@ class AlertMonitor:
     def _unsaved(self, failure: Any) -> None:
         failure.trap(OSError)
         self._log.warn("{path} was not written: {error}", path=self._file.path, error=failure.getErrorMessage())
+
+
+def _refusals(brokers: Iterable[BrokerFigures], own: tuple[str, int] | None) -> dict[tuple[str, str], str]:
+    """Return why stores take no messages, by rule and subject. @param own: name and id of this process's broker."""
+    return {
+        ("store-refuses", "" if (one.name, one.id) == own else subject_of(one.name, one.id)): (
+            f"{one.refusal[0].upper()}{one.refusal[1:]}."
+        )
+        for one in brokers
+        if one.refusal
+    }
 
 
 async def _or_nothing(asked: Coroutine[Deferred[Any], Any, T]) -> T | None:

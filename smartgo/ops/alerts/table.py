@@ -7,7 +7,7 @@ the subject keeps the rule again or is there no more. What a look did not see st
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Collection, Mapping
 from typing import Final, Literal, NamedTuple
 
 import msgspec
@@ -16,12 +16,12 @@ from smartgo.errors import BadBody
 from smartgo.health.snapshot import ClusterSnapshot, Values
 from smartgo.ops.alerts.growth import Growth
 from smartgo.ops.alerts.rules import RULES, Rule, Severity
+from smartgo.ops.alerts.silences import Silence, SilenceTable
 
 State = Literal["pending", "firing", "resolved"]
 
 HISTORY: Final = 500
 """Alerts that fired, of which it is remembered."""
-SILENCES: Final = 200
 RESOLVED_MS: Final = 15 * 60_000
 """How long a resolved one stays in sight."""
 SUBJECTS: Final = 1000
@@ -36,8 +36,8 @@ class Alert(msgspec.Struct, rename="camel"):
     @ivar since_ms: since when it breaks the rule, wall clock; C{fired_ms} since when it fires.
     @ivar value: as it was last measured, C{peak} the worst.
     @ivar detail: what is known of this subject, in sentences; may be empty.
-    @ivar cause: the rule whose alert about the same subject fires and is the cause of this one: nobody is told of this
-        one, and it does not count; empty: it is a problem of its own.
+    @ivar cause: the rule whose alert about the same subject is the cause of this one: it fires, or did while what this
+        one counts grew. Nobody is told of this one, and it does not count; empty: it is a problem of its own.
     """
 
     rule: str
@@ -68,24 +68,6 @@ class PastAlert(msgspec.Struct, rename="camel"):
     resolved_ms: int | None
     peak: float
     silenced: bool
-
-
-class Silence(msgspec.Struct, frozen=True, rename="camel"):
-    """
-    Known alerts that are not counted for a while.
-
-    @ivar rule: only this rule; empty: any.
-    @ivar subject: only this subject; empty: any.
-    @ivar until_ms: wall clock.
-    """
-
-    id: int
-    rule: str
-    subject: str
-    until_ms: int
-    who: str
-    at_ms: int
-    comment: str
 
 
 class RuleAdjustment(msgspec.Struct, frozen=True, rename="camel", omit_defaults=True):
@@ -140,15 +122,15 @@ class AlertTable:
     @ivar history: those that fired, the oldest first.
     """
 
-    def __init__(self, rules: Mapping[str, Rule] = RULES) -> None:
+    def __init__(self, rules: Mapping[str, Rule] = RULES, own: Callable[[], Collection[str]] = tuple) -> None:
+        """@param own: returns the names by which alerts about the process itself can be silenced, too."""
         self._table = rules
         self._adjusted: dict[str, RuleAdjustment] = {}
         self._alerts: dict[tuple[str, str], Alert] = {}
         self._began: dict[tuple[str, str], float] = {}  # when what is pending began, by the monotonic clock
         self._growth = {name: Growth(rule.window) for name, rule in rules.items() if rule.window}
         self._restored: dict[tuple[str, str], float] = {}  # alerts about growth, and when each may be resolved
-        self._silences: list[Silence] = []
-        self._longest: dict[tuple[str, str], Silence] = {}  # of the silences, by rule and subject
+        self._silences = SilenceTable(own)
         self._open: dict[tuple[str, str], PastAlert] = {}
         self._serial = 0
         self.history: list[PastAlert] = []
@@ -202,17 +184,19 @@ class AlertTable:
         for key, detail in look.details.items():
             if key in self._alerts:
                 self._alerts[key].detail = detail
-        self._find_causes()
+        self._find_causes(now_ms)
         self._forget(now_ms)
         return events
 
-    def _find_causes(self) -> None:
+    def _find_causes(self, now_ms: int) -> None:
         for alert in self._alerts.values():
-            rule = self._table[alert.rule].cause
-            if rule:
-                cause = self._alerts.get((rule, alert.subject))
-                fires = cause is not None and cause.state == "firing"
-                alert.cause = rule if fires and alert.state != "resolved" else ""
+            rule = self._table[alert.rule]
+            cause = self._alerts.get((rule.cause, alert.subject)) if alert.state != "resolved" else None
+            if cause is not None and cause.resolved_ms is not None:  # growth of a while ago counts still
+                lasts = now_ms - cause.resolved_ms < rule.window * 1000
+            else:
+                lasts = cause is not None and cause.state == "firing"
+            alert.cause = rule.cause if lasts else ""
 
     def _measured(self, rule: Rule, look: ClusterSnapshot, seconds: float) -> Values | None:
         growth = self._growth.get(rule.name)
@@ -293,7 +277,7 @@ class AlertTable:
         for key, alert in list(self._alerts.items()):
             if alert.resolved_ms is not None and now_ms - alert.resolved_ms >= RESOLVED_MS:
                 del self._alerts[key]
-        self._end_silences(now_ms)
+        self._silences.end_due(now_ms)
 
     # -- showing -----------------------------------------------------------------------------------------------
 
@@ -317,51 +301,31 @@ class AlertTable:
 
     def silences(self, now_ms: int) -> list[Silence]:
         """Return those in force, the newest first."""
-        return [one for one in reversed(self._silences) if one.until_ms > now_ms]
+        return [one for one in reversed(self._silences.all) if one.until_ms > now_ms]
 
     def silence_of(self, alert: Alert | PastAlert, now_ms: int) -> Silence | None:
         """Return the silence over an alert that lasts longest; C{None}: there is none."""
-        rule, subject = alert.rule, alert.subject
-        places = ((rule, subject), (rule, ""), ("", subject), ("", ""))
-        found = [self._longest[one] for one in places if one in self._longest]
-        longest = max(found, key=lambda one: one.until_ms, default=None)
-        return None if longest is None or longest.until_ms <= now_ms else longest
-
-    def _silence(self, silences: list[Silence]) -> None:
-        self._silences = silences
-        self._longest = {(one.rule, one.subject): one for one in sorted(silences, key=lambda one: one.until_ms)}
-
-    def _end_silences(self, now_ms: int) -> None:
-        left = [one for one in self._silences if one.until_ms > now_ms]
-        if len(left) < len(self._silences):
-            self._silence(left)
+        return self._silences.of(alert.rule, alert.subject, now_ms)
 
     def add_silence(self, rule: str, subject: str, until_ms: int, who: str, now_ms: int, comment: str) -> Silence:
         """Silence some alerts. @raise BadBody: there are too many silences."""
-        self._end_silences(now_ms)
-        if len(self._silences) >= SILENCES:
-            raise BadBody(f"there are {SILENCES} silences already; end some of them")
-        self._serial += 1
-        made = Silence(self._serial, rule, subject, until_ms, who, now_ms, comment)
-        self._silence([*self._silences, made])
+        made = Silence(self._serial + 1, rule, subject, until_ms, who, now_ms, comment)
+        self._silences.add(made)
+        self._serial = made.id
         return made
 
     def end_silence(self, id: int) -> Silence:
         """End a silence; return it. @raise LookupError: there is none."""
-        for one in self._silences:
-            if one.id == id:
-                self._silence([other for other in self._silences if other is not one])
-                return one
-        raise LookupError(id)
+        return self._silences.end(id)
 
     @property
     def operator_settings(self) -> OperatorSettings:
         """The settings of operators, for L{take}."""
-        return OperatorSettings(self._silences, dict(self._adjusted))
+        return OperatorSettings(self._silences.all, dict(self._adjusted))
 
     def take(self, operator_settings: OperatorSettings) -> None:
         """Restore what operators had set."""
-        self._silence(operator_settings.silences)
+        self._silences.set(operator_settings.silences)
         self._adjusted = operator_settings.adjusted
 
     # -- keeping it --------------------------------------------------------------------------------------------
@@ -369,7 +333,7 @@ class AlertTable:
     def saved(self) -> SavedAlerts:
         """Return what to save; pending alerts are not saved."""
         firing = [one for one in self._alerts.values() if one.state == "firing"]
-        return SavedAlerts(firing, self.history, self._silences, self._adjusted)
+        return SavedAlerts(firing, self.history, self._silences.all, self._adjusted)
 
     def restore(self, saved: SavedAlerts) -> None:
         """Load saved alerts; those of rules that no longer exist are left out."""
@@ -383,7 +347,7 @@ class AlertTable:
         for past in self.history:
             if past.resolved_ms is None:
                 self._open[past.rule, past.subject] = past
-        self._silence(saved.silences)
+        self._silences.set(saved.silences)
         self._adjusted = {name: one for name, one in saved.adjusted.items() if name in self._table}
         self._serial = max([0, *(one.id for one in saved.history), *(one.id for one in saved.silences)])
 

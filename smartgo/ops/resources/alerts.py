@@ -13,8 +13,9 @@ from smartgo.env.interfaces import IClock
 from smartgo.health.judgements import JUDGEMENTS, Unit
 from smartgo.ops.alerts.monitor import AlertMonitor
 from smartgo.ops.alerts.rules import RULES, Rule, Severity, Subject
+from smartgo.ops.alerts.silences import Silence
 from smartgo.ops.alerts.subjects import KnownSubjects
-from smartgo.ops.alerts.table import Alert, PastAlert, RuleAdjustment, Silence, Summary
+from smartgo.ops.alerts.table import Alert, PastAlert, RuleAdjustment, Summary
 from smartgo.ops.problems import UNKEPT, Problem
 from smartgo.ops.resources.alertqueries import AlertSearchQuery, AlertsQuery
 from smartgo.ops.web.pagination import Page, page_of
@@ -123,7 +124,7 @@ class SilenceBody(msgspec.Struct, rename="camel", forbid_unknown_fields=True):
     A rule, a subject or both must be given; everything is silenced only by C{all}.
 
     @ivar rule: only alerts of this rule; empty: any.
-    @ivar subject: only alerts about this broker, group or registry; empty: any.
+    @ivar subject: only alerts about this broker, group or registry, or about C{the process} that judges; empty: any.
     @ivar all: every alert; rule and subject must then be left out.
     @ivar seconds: how long, from now on.
     @ivar comment: why, for others.

@@ -47,7 +47,7 @@ class NotReady(Problem):
     """The process is not ready to serve."""
 
     def __init__(self, parts: list[str], recovery: RecoveryReport | None) -> None:
-        """@param parts: what keeps it from serving."""
+        """@param parts: what keeps it from serving, and for those who may know it, why."""
         super().__init__(503, f"not ready: {', '.join(parts)}", "not-ready", {"Retry-After": "5"})
         self._recovery = msgspec.UNSET if recovery is None else recovery
 
@@ -84,14 +84,17 @@ class StatusApi:
         """
         Tell whether the process is ready to serve; 503 if it is not, with C{recovery} while the store recovers.
 
+        With the scope read its C{detail} also says why.
+
         The checks C{brokers} and C{registries} name the members of the cluster that are missing. They do not make this
         process unready: it serves, and during an incident people need it.
         """
         checks = [] if self._node is None else list(self._node.checks())
-        bad = [one.name for one in checks if not one.well]
+        reads = call.principal.may(READ)
+        bad = [f"{one.name} ({one.detail})" if reads else one.name for one in checks if not one.well]
         if bad:
             raise NotReady(bad, None if self._node is None else self._node.recovery())
-        shown = [*checks, *self._members()] if call.principal.may(READ) else []
+        shown = [*checks, *self._members()] if reads else []
         return Readiness(True, shown)
 
     def _members(self) -> list[PartState]:

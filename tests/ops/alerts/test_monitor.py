@@ -87,6 +87,18 @@ class WatchTests(AlertsCase):
         self.assertEqual(self.alerts(), [("store-refuses", "", "pending")])
         self.wait(20)
         self.assertEqual(self.alerts(), [("store-refuses", "", "firing")])
+        [row] = self.front.get("/alerts", token=self.token)["items"]
+        self.assertEqual(row["detail"], "The disk is full.")
+        self.assertEqual(self.front.ask("GET", "/ready").json["detail"], "not ready: store")
+        found = self.front.ask("GET", "/ready", token=self.token).json["detail"]
+        self.assertEqual(found, "not ready: store (the disk is full)")
+        for subject in ("the process", "broker-a"):
+            body = {"rule": "store-refuses", "subject": subject, "known": True}
+            silence = self.front.ask("POST", "/alerts/silences", body, token=self.token)
+            self.assertEqual(silence.status, 201, silence.content)
+            self.assertEqual(self.front.get("/alerts/summary", token=self.token)["silenced"], 1, subject)
+            self.front.ask("DELETE", f"/alerts/silences/{silence.json['id']}", token=self.token)
+            self.assertEqual(self.front.get("/alerts/summary", token=self.token)["critical"], 1)
         refusal[0] = None
         self.wait(11)
         self.assertEqual(self.alerts(), [("store-refuses", "", "resolved")])
@@ -303,6 +315,8 @@ class FrontedTests(AlertsCase):
         self.assertEqual(self.alerts(), [("store-refuses", "broker-a", "firing")])
         row = self.front.get("/brokers", token=self.token)["items"][0]
         self.assertEqual((row["refusal"], row["clockOffset"]), ("the disk is full", 0.0))
+        [shown] = self.front.get("/alerts", token=self.token)["items"]
+        self.assertEqual(shown["detail"], "The disk is full.")
         refusal[0] = None
         self.wait(11)
         self.assertEqual(self.alerts(), [("store-refuses", "broker-a", "resolved")])

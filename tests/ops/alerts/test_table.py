@@ -11,14 +11,15 @@ from smartgo.errors import BadBody
 from smartgo.health.snapshot import ClusterSnapshot
 from smartgo.ops.alerts import table
 from smartgo.ops.alerts.rules import Rule
-from smartgo.ops.alerts.table import HISTORY, RESOLVED_MS, SILENCES, AlertTable, RuleAdjustment, read_saved
+from smartgo.ops.alerts.silences import PROCESS, SILENCES
+from smartgo.ops.alerts.table import HISTORY, RESOLVED_MS, AlertTable, RuleAdjustment, read_saved
 
 RULES = {
     one.name: one
     for one in (
         Rule("hot", "critical", 10, 5, "count", "broker", lambda look: look.gone, "Cool it."),
         Rule("follows", "warning", 0, 0, "state", "broker", lambda look: look.masterless, "See hot.", cause="hot"),
-        Rule("grows", "warning", 0, 3, "count", "group", lambda look: look.process, "Stop it.", window=60),
+        Rule("grows", "warning", 0, 3, "count", "group", lambda look: look.process, "Stop it.", window=60, cause="hot"),
     )
 }
 
@@ -70,6 +71,30 @@ class TableTests(SynchronousTestCase):
         self.assertEqual(next(one.detail for one in self.table.alerts() if one.rule == "hot"), "It has 7 degrees.")
         take(1, 0)
         self.assertEqual(caused(), (["", ""], 0, 2))
+
+    def test_grew_meanwhile(self) -> None:
+        """Growth while another alert fired follows from that, until the rule's window is over: then it went on."""
+
+        def take(passed: float, hot: float, count: float) -> list[str]:
+            self.take(ClusterSnapshot(gone={"a": hot}, process={"a": count}), passed)
+            return [one.cause for one in self.table.alerts() if one.rule == "grows" and one.state == "firing"]
+
+        take(0, 6, 0)
+        take(10, 6, 0)
+        self.assertEqual(take(5, 6, 9), ["hot"])
+        self.assertEqual(take(5, 0, 9), ["hot"])
+        self.assertEqual(take(50, 0, 20), ["hot"])
+        self.assertEqual(take(10, 0, 20), [""])
+
+    def test_silenced_process(self) -> None:
+        """An alert without a subject is about the process: it is silenced by its names, and by no other subject."""
+        self.table = AlertTable(RULES, lambda: ["broker-a"])
+        self.look(**{"": 6})
+        (alert,) = self.table.alerts()
+        for subject, expected in ((PROCESS, True), ("broker-a", True), ("broker-b", False), ("", True)):
+            made = self.table.add_silence("hot", subject, self.now + 1000, "boss", self.now, "")
+            self.assertEqual(self.table.silence_of(alert, self.now) is not None, expected, subject)
+            self.table.end_silence(made.id)
 
     def test_life(self) -> None:
         """A subject above the threshold is pending, fires after the rule's time, and is resolved when it is not."""

@@ -12,7 +12,7 @@ import { RemoteTable, Table } from "../app/table.js";
 import { AlertReceivers } from "./alertreceivers.js";
 import { AlertRules, RULES } from "./alertrules.js";
 import { SilenceForm } from "./silenceform.js";
-import { amount, ruleName, RuleTitle, rulesTitled, Runbook, severityTone, STATE_TONES, Subject } from "./alertwords.js";
+import { amount, PROCESS, ruleName, RuleTitle, rulesTitled, Runbook, severityTone, STATE_TONES, Subject } from "./alertwords.js";
 
 const TABS = ["now", "history", "rules", "silences", "receivers"];
 
@@ -36,7 +36,7 @@ function Now({ query }) {
   // Reload the list when an alert event arrives.
   useEffect(changed, [now]);
   async function silence(one) {
-    if (await openDialog(t("silence.title"), (close) => html`<${SilenceForm} rule=${one.rule} subject=${one.subject} close=${close} />`)) changed();
+    if (await openDialog(t("silence.title"), (close) => html`<${SilenceForm} rule=${one.rule} subject=${one.subject || PROCESS} close=${close} />`)) changed();
   }
   async function unsilence(one) {
     if (await attempt(() => del(path`/alerts/silences/${one.silence.id}`), t("silence.ended"))) changed();

@@ -4,6 +4,8 @@ import { bytes, duration, number, percent } from "../app/format.js";
 import { t } from "../app/i18n.js";
 import { href } from "../app/router.js";
 
+// The subject of silences of alerts about the process itself, which have none.
+export const PROCESS = "the process";
 const PLACES = { broker: "cluster", group: "groups", registry: "cluster", process: "cluster" };
 export const STATE_TONES = { firing: "bad", pending: "info", resolved: "good" };
 
