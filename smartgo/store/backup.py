@@ -364,7 +364,7 @@ class StoreBackup:
                 status.files += 1
             self._copy_range(copy, status)
         except FileNotFoundError:
-            if posixpath.basename(posixpath.dirname(copy.source)) == "commitlog":
+            if posixpath.basename(posixpath.dirname(copy.target)) == "commitlog":  # the source may be called otherwise
                 raise
             if files.exists(copy.target):
                 files.remove(copy.target)

@@ -6,6 +6,8 @@ import itertools
 import json
 import posixpath
 
+import msgspec
+
 from smartgo.errors import RequestRefused
 from smartgo.schema.index import Geometry
 from smartgo.store.backup import LANE, BackupState
@@ -133,6 +135,30 @@ class BackupTests(StoreTestCase):
             self.env.clock.advance(0.25)
         self.assertEqual((status.state, status.error), (BackupState.DONE, ""))
         self.assertFalse(self.env.files.exists(copy))
+
+    def test_log_file_lost(self) -> None:
+        """A log file that vanishes before it is copied ends the backup, whatever the log's directory is called."""
+        self.stopped(self.store)
+
+        def refuse(source: str, target: str) -> None:
+            raise OSError(18, "another file system")
+
+        for directory in ("/disk/commitlog", "/disk/log"):
+            self.env = FakeEnvironment()
+            self.patch(self.env.files, "link", refuse)
+            self.env.files.make_directories(ROOT)
+            self.store = self.opened(self.env, msgspec.structs.replace(SETTINGS, commitlog_directory=directory))
+            self.fill(self.store, 120, queues=3)
+            status = self.store.backup.begin("one", BackupOptions(rate=1 << 14))
+            _, second, third, *_ = sorted(self.env.files.list(directory))
+            for _ in range(500):
+                self.env.clock.advance(0.25)
+                if self.env.files.exists(f"/backups/one/commitlog/{second}"):
+                    break
+            self.env.files.remove(f"{directory}/{third}")
+            self.wait()
+            self.assertIs(status.state, BackupState.FAILED, directory)
+            self.assertIn(third, status.error)
 
     def test_stopped_in_a_pause(self) -> None:
         """One that is stopped while it keeps to its rate fails with a sentence, and nothing waits."""
