@@ -15,7 +15,7 @@ from smartgo.client.internal.reading import QueueQueries, Span
 from smartgo.client.internal.redeliveries import UNKNOWN, Fate, fate_text
 from smartgo.client.messages import ReceivedMessage
 from smartgo.client.producer import Producer
-from smartgo.errors import CallFailed, PeerRefused
+from smartgo.errors import CallFailed, NotConnected, PeerRefused
 from smartgo.schema.bodies import MessageQueue
 from smartgo.schema.codes import ResponseCode
 from smartgo.schema.topics import DLQ_PREFIX
@@ -43,8 +43,15 @@ class DeadLetterMarks:
 
     def __init__(self, session: ClusterSession) -> None:
         self._session = session
-        self._reader = QueueQueries(session.client, session.admin.brokers.address, session.admin.asking)
+        self._reader = QueueQueries(session.client, self._address, session.admin.asking)
         self._journal = DeadLetterJournal()
+
+    async def _address(self, broker: str) -> str:
+        """Return the address of a broker to read from, a slave's if it has no master now."""
+        found = (await self._session.admin.asking.readable()).get(broker)
+        if found is None:
+            raise NotConnected(f"broker {broker} is not registered now")
+        return found
 
     async def count(self, topic: str) -> DeadLetterCount:
         """Count the dead letters of a topic. @raise CallFailed: a broker does not answer."""

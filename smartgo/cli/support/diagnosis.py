@@ -48,6 +48,7 @@ from smartgo.schema.topics import TEMPLATE_TOPIC
 INHERIT: Final = 1  # bit of a topic's permission: others may be made after it
 
 _TRY_TLS: Final = "the port requires TLS: try --tls, and --ca with its CA certificate"
+_MEND_FIRST: Final = "what it tells is incomplete: mend what stands above first, and run doctor again"
 
 
 class Diagnosis:
@@ -89,13 +90,20 @@ class Diagnosis:
             yield one
         if not self._seen:
             return
-        looks: list[Callable[[], FindingStream]] = [self._brokers, self._template, self._topics, self._groups.run]
-        for look in looks:
+        looks: dict[str, Callable[[], FindingStream]] = {
+            "brokers": self._brokers,
+            "the template topic": self._template,
+            "topics": self._topics,
+            "groups and dead letters": self._groups.run,
+        }
+        for what, look in looks.items():
             try:
                 async for one in look():
                     yield one
             except CallFailed as error:
-                yield DiagnosisFinding(WARNING, "cluster", f"a check could not be finished: {error}")
+                yield DiagnosisFinding(
+                    WARNING, "cluster", f"the check of {what} could not be finished: {error}", _MEND_FIRST
+                )
 
     def _registered(self) -> set[str]:
         """Return the addresses of all brokers that a registry knows."""

@@ -17,7 +17,8 @@ from smartgo.schema import properties
 from smartgo.schema.codes import ResponseCode
 from smartgo.schema.message import NewMessage as Stored
 from smartgo.schema.record import encode
-from tests.cli.case import ClusterCase
+from tests.broker.cluster.test_replication import Pair
+from tests.cli.case import ClusterCase, CommandCase
 
 
 class MessageTests(ClusterCase):
@@ -310,3 +311,44 @@ class AnnotationTests(SynchronousTestCase):
         self.assertEqual((values["queue_id"], values["queue_offset"], values["properties"]), ("3", "7", "KEYS=a"))
         self.assertTrue(values["body"].endswith(" ..."))
         self.assertTrue(values["stored_ms"].startswith("1600000000000 (2020-"))
+
+
+class SlaveLettersTests(CommandCase):
+    """Dead letters of a broker whose master is gone, while its slave is up."""
+
+    def setUp(self) -> None:
+        """Three dead letters, which the slave has."""
+        super().setUp()
+        self.pair = Pair()
+        self.addCleanup(self.pair.stop)
+        self.env = self.pair.env
+        self.pair.send("T", b"first")
+        self.out("group", "create", "cg")
+        self.pair.heartbeat("cg", "T")
+        for number in range(3):
+            self.pair.send(
+                "%RETRY%cg",
+                b"dead %d" % number,
+                properties={"UNIQ_KEY": f"{number:032X}", "RETRY_TOPIC": "T"},
+                reconsume_times=16,
+                max_reconsume_times=16,
+            )
+        first = self.json("dlq", "show", "cg")[0]["offset_id"]
+        self.assertIn("acknowledged 1", self.out("dlq", "ack", "cg", "--id", first, "--yes"))
+        self.pair.pump(70.0)
+        self.pair.stop_master()
+
+    def pump(self) -> None:
+        """Let bytes and time pass."""
+        self.pair.pump(0.1)
+
+    def test_read(self) -> None:
+        """They are listed and shown, with what was done about them."""
+        [row] = self.json("dlq", "ls")
+        self.assertEqual((row["group"], row["messages"], row["open"]), ("cg", 3, 2))
+        self.assertEqual([row["open"] for row in self.json("dlq", "show", "cg")], [False, True, True])
+        self.assertIn("2 dead letters", self.out("dlq", "ack", "cg", "--all", "--dry-run"))
+        self.assertIn("2 messages", self.out("dlq", "resend", "cg", "--all", "--dry-run"))
+        said = self.invoke("doctor", status=1).stdout
+        self.assertIn("group cg: 2 dead letters", said)
+        self.assertNotIn("could not be finished", said)
