@@ -58,10 +58,11 @@ class DiskCase(ChaosCase):
 
     def refusals_after(self, run: Round, moment: float) -> list[tuple[float, str]]:
         """Return how long each send took that began after a moment and was refused, and what it was told."""
-        seen = History(run.recorder.events)
+        events = list(run.recorder.events)  # a load that goes on adds to them
+        seen = History(events)
         return [
             (event.t - seen.invoked[event.value].t, event.why)
-            for event in run.recorder.events
+            for event in events
             if isinstance(event, Fail | Info) and seen.invoked[event.value].t > moment
         ]
 
