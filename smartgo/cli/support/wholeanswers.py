@@ -112,8 +112,8 @@ class MissingBrokersWatch:
         self._tell: Callable[[str], None] | None = None
         self._told: object = None
         self._looking: Deferred[None] = succeed(None)
-        self._loop = LoopingCall(self._again)
-        self._loop.clock = clock
+        self._loop = loop = LoopingCall(self._again)
+        loop.clock = clock
 
     @property
     def reasons(self) -> dict[str, str]:
