@@ -249,7 +249,7 @@ _ALERTS: Final = (
         "The group is late: the oldest message that waits for it was stored that long ago. Its consumers acknowledge"
         " messages, or none is connected.",
         "Add consumers, or make them faster.",
-        of_groups(lateness), lasting=300, prometheus="SmartgoConsumerLate",
+        of_groups(lateness), lasting=300, prometheus="SmartgoConsumerLate", cause="group-empty",
     ),
     Judgement(
         "group-behind", "warning", 1_000_000, "count", "group",

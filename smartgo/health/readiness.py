@@ -36,14 +36,16 @@ def store_state(refusal: str | None) -> PartState:
     return PartState("store", not refuses, refusal or "takes messages")
 
 
-def members_state(name: str, missing: Sequence[str]) -> PartState:
+def members_state(name: str, missing: Sequence[str], silent: Sequence[str]) -> PartState:
     """
-    Judge whether members of the cluster are missing.
+    Judge whether members of the cluster are missing, or do not answer.
 
     @param name: C{brokers} or C{registries}.
-    @param missing: those that were there and are gone, or do not answer.
+    @param missing: those that were there and are gone; C{silent}: others that do not answer.
 
-    >>> members_state("brokers", ["broker-a"])
-    PartState(name='brokers', well=False, detail='missing: broker-a')
+    >>> members_state("brokers", ["broker-a"], ["broker-b"])
+    PartState(name='brokers', well=False, detail='missing: broker-a; not answering: broker-b')
     """
-    return PartState(name, not missing, f"missing: {', '.join(missing)}" if missing else "none is missing")
+    parts = [("missing", missing), ("not answering", silent)]
+    detail = "; ".join(f"{what}: {', '.join(names)}" for what, names in parts if names)
+    return PartState(name, not detail, detail or "none is missing")

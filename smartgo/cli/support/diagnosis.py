@@ -89,6 +89,7 @@ class Diagnosis:
         async for one in members(self._env, self._rest, registries, self._registered(), self._masterless()):
             yield one
         if not self._seen:
+            yield DiagnosisFinding(NOTE, "cluster", "nothing else was checked, as no registry answers")
             return
         looks: dict[str, Callable[[], FindingStream]] = {
             "brokers": self._brokers,
@@ -310,6 +311,16 @@ class Diagnosis:
             yield one
         for broker, table in configs.items():
             missing = [name for name in table if name not in registered]
+            if broker in self._masterless():
+                if missing:
+                    yield DiagnosisFinding(
+                        PROBLEM,
+                        f"broker {broker}",
+                        f"its slave has topics that the registry does not know: {few(missing)}; nobody can read them",
+                        "start its master: a registry that was started while the master was gone has no topics of the"
+                        " broker, as it takes them from masters only",
+                    )
+                continue
             if missing:
                 yield DiagnosisFinding(
                     PROBLEM,

@@ -24,14 +24,15 @@ async def members(
 ) -> FindingStream:
     """
     Yield a problem for each broker that the REST API remembers and that is no longer registered, and for each broker of
-    which only slaves are registered.
+    which only slaves are registered; where no registry answers, also one for each that does not answer the REST API.
 
     @param registries: of the cluster that is checked.
     @param brokers: C{host:port} of those that are registered.
     @param masterless: names of which only slaves are registered.
     @raise CommandError: the REST API was named by C{--api} and does not answer.
     """
-    memory = await ask_memory(env, rest, registries, brokers)
+    known_here = list(brokers)
+    memory = await ask_memory(env, rest, registries, known_here)
     known = {one.broker for one in memory.missing or () if one.id == MASTER}
     for name in sorted(set(masterless) - known):
         for found in judged("master-missing", f"broker {name}"):
@@ -44,7 +45,11 @@ async def members(
             "give the URL of the REST API of this cluster: smartgo doctor --api URL",
         )
         return
-    if not memory.missing:
+    silent = [] if known_here else memory.silent  # those that are registered are asked by another check
+    for subject in silent:
+        for found in judged("broker-down", f"broker {subject}"):
+            yield found
+    if not memory.missing and not silent:
         yield DiagnosisFinding(OK, "brokers", "none is missing")
     now_ms = env.clock.wall_ms()
     for one in memory.missing:

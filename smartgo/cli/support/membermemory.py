@@ -89,11 +89,13 @@ class MemberMemoryAnswer(msgspec.Struct, frozen=True):
     @ivar missing: the members that are missing; C{None} if it could not be asked.
     @ivar reason: why it could not.
     @ivar api: the one that answered.
+    @ivar silent: the names of processes that are registered, or were when a registry last answered, and do not answer.
     """
 
     missing: list[MissingMember] | None
     reason: str = ""
     api: RestClient | None = None
+    silent: list[str] = []
 
     async def lost_lag(self, group: str) -> str:
         """Return how many messages wait for a group at brokers that are missing, as a sentence; empty for none."""
@@ -127,7 +129,7 @@ async def ask_memory(
     """
     if rest.url is not None:
         named = rest.api(env)
-        return MemberMemoryAnswer(await _missing(named), api=named)
+        return await _members(named)
     apis = [rest.api(env), *rest.beside(env, brokers)]
     asked: Deferred[MemberMemoryAnswer] = Deferred.fromCoroutine(_first(apis, registries))
     try:
@@ -154,17 +156,19 @@ async def _of_cluster(api: RestClient, registries: Sequence[str]) -> MemberMemor
     theirs = (await api.get("/cluster"))["registries"]
     if set(theirs).isdisjoint(registries):
         return MemberMemoryAnswer(None, f"{api.url} serves the cluster of {', '.join(theirs)}")
-    return MemberMemoryAnswer(await _missing(api), api=api)
+    return await _members(api)
 
 
-async def _missing(api: RestClient) -> list[MissingMember]:
+async def _members(api: RestClient) -> MemberMemoryAnswer:
     rows: list[dict[str, Any]] = []
     cursor: str | None = ""
     while cursor is not None:
         page = await api.get("/brokers", limit=_PAGE, cursor=cursor)
         rows += page["items"]
         cursor = page["next"]
-    return [_member(row) for row in rows if row["state"] == "missing"]
+    missing = [_member(row) for row in rows if row["state"] == "missing"]
+    silent = [subject_of(row["name"], row["id"]) for row in rows if row["state"] == "down"]
+    return MemberMemoryAnswer(missing, api=api, silent=silent)
 
 
 def _member(row: dict[str, Any]) -> MissingMember:

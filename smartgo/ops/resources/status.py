@@ -99,9 +99,11 @@ class StatusApi:
 
     def _members(self) -> list[PartState]:
         """Return whether all members of the cluster are there."""
-        brokers = [one.member.subject for one in self._membership.statuses() if one.state == "missing"]
+        statuses = self._membership.statuses()
+        missing = [one.member.subject for one in statuses if one.state == "missing"]
+        silent = [one.member.subject for one in statuses if one.state == "down"]
         registries = [one.address for one in self._membership.registries() if one.up is False]
-        return [members_state("brokers", brokers), members_state("registries", registries)]
+        return [members_state("brokers", missing, silent), members_state("registries", registries, [])]
 
     @route("GET", "/process", scope=READ, answer=dict[str, float], remote=False, tag="process")
     def figures(self, call: RouteCall[None, None, None]) -> dict[str, float]:

@@ -9,6 +9,7 @@ from twisted.internet.defer import Deferred
 from smartgo.cli.support.membermemory import MemberMemoryAnswer, ask_memory
 from smartgo.cli.support.rest import RestOptions
 from smartgo.client.administration.brokers import BrokerPlace
+from smartgo.schema.bodies import TopicConfig
 from tests.broker.fakecluster import BROKER, REGISTRY
 from tests.cli.case import ClusterCase
 from tests.ops.front import PORT, Front
@@ -58,6 +59,21 @@ class KnownTests(MemoryCase):
         self.assertIn("10 messages and 4 queues cannot be reached", out)
         self.assertIn("smartgo cluster forget broker-a", out)
 
+    def test_no_registry(self) -> None:
+        """While no registry answers, the API's word is told: which brokers answer. What was not checked is named."""
+        self.cluster.env.network.kill(9876)
+        self.cluster.pump(12.0, 1.0)
+        out = self.invoke("doctor", status=1).stdout
+        self.assertIn("+ brokers: none is missing", out)
+        self.assertIn("- cluster: nothing else was checked, as no registry answers", out)
+        self.cluster.env.network.kill(10911)
+        self.cluster.pump(12.0, 1.0)
+        out = self.invoke("doctor", status=1).stdout
+        self.assertIn("X broker broker-a: does not answer", out)
+        self.assertNotIn("none is missing", out)
+        checks = self.front.get("/ready", token=self.front.admin())["checks"]
+        self.assertIn({"name": "brokers", "well": False, "detail": "not answering: broker-a"}, checks)
+
     def test_forget(self) -> None:
         """It is taken out of service by a command that says first what will not be mentioned any more."""
         self.assertIn("scope admin", self.refused("cluster", "forget", "broker-a", "--yes", status=77))
@@ -87,6 +103,7 @@ class SlaveStaysTests(ClusterCase):
         self.addCleanup(self.front.stop_api)
         self.token = self.env.host.variables["SMARTGO_TOKEN"] = self.front.admin()
         self.front.ops.membership.observe([BrokerPlace("DefaultCluster", "broker-a", 0, "192.0.2.1:1")])
+        self.cluster.broker.topics.update(TopicConfig(topic_name="Orders"))
         self.cluster.pump(12.0, 1.0)
 
     def test_forget(self) -> None:
@@ -102,6 +119,9 @@ class SlaveStaysTests(ClusterCase):
         said = self.invoke("doctor", status=1).stdout
         self.assertIn("+ brokers: none is missing", said)
         self.assertIn("X broker broker-a: has no master: it stores nothing", said)
+        self.assertIn("X broker broker-a: its slave has topics that the registry does not know: ", said)
+        for invented in ("start-writes", "namesrvAddr"):
+            self.assertNotIn(invented, said)
         [row] = self.front.get("/brokers", token=self.token)["items"]
         self.assertEqual((row["id"], row["state"], row["brokerState"]), (1, "up", "no-master"))
         firing = {
