@@ -67,7 +67,7 @@ class RealMapping:
 
     def read_at(self, offset: int, size: int) -> bytes:
         """Read through the file descriptor."""
-        return os.pread(self._fd, size, offset)
+        return _read_at(self._fd, offset, size)
 
     def sync(self) -> None:
         """C{fdatasync}: covers pages dirtied through the mapping, and gives up the GIL (C{mmap.flush} keeps it)."""
@@ -85,6 +85,24 @@ class RealMapping:
         except BufferError:
             pass  # somebody holds a slice: the mapping goes when that does
         del self._map
+
+
+def _read_at(fd: int, offset: int, size: int) -> bytes:
+    """
+    Read C{size} bytes, fewer at the end of the file.
+
+    Where the disk cannot read a page, the kernel returns what lies before it, as at the end of a file: the error comes
+    with the next read.
+
+    @raise OSError: as the system says.
+    """
+    data = os.pread(fd, size, offset)
+    while data and len(data) < size:
+        more = os.pread(fd, size - len(data), offset + len(data))
+        if not more:
+            break
+        data += more
+    return data
 
 
 _held: set[str] = set()  # POSIX locks of a process end when it closes any descriptor of the file
@@ -199,7 +217,7 @@ class RealFiles:
         """A part of the content; without a file object, which takes longer to make than the reading does."""
         fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
         try:
-            return os.pread(fd, size, offset)
+            return _read_at(fd, offset, size)
         finally:
             os.close(fd)
 

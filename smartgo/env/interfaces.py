@@ -101,7 +101,11 @@ class IMapping(Interface):
         """Touch the pages of this range for writing ahead of use, without holding the GIL; blocking, best effort."""
 
     def read_at(offset: int, size: int) -> bytes:
-        """Read through the file, not the mapping (C{pread}): releases the GIL while the disk works; blocking."""
+        """
+        Read through the file, not the mapping (C{pread}): releases the GIL while the disk works; blocking.
+
+        @raise OSError: the disk cannot read some of it.
+        """
 
     def sync() -> None:
         """C{fdatasync} the file; blocking. @raise OSError: what was written may be lost, now or later."""
@@ -153,7 +157,11 @@ class IFiles(Interface):
         """The content of a file, C{limit} bytes of it at most."""
 
     def read_at(path: str, offset: int, size: int) -> bytes:
-        """C{size} bytes from C{offset} of a file, fewer at its end."""
+        """
+        Return C{size} bytes from C{offset} of a file, fewer at its end.
+
+        @raise OSError: the disk cannot read some of them.
+        """
 
     def data_ranges(path: str, begin: int) -> Sequence[tuple[int, int]]:
         """

@@ -38,8 +38,11 @@ def size(path: str) -> int:
 
 def read_at(path: str, at: int, count: int) -> bytes:
     """Return up to C{count} bytes from byte C{at} on; fewer where the file ends."""
-    with open(path, "rb") as file:
-        return os.pread(file.fileno(), count, at)
+    file = FileReader(path)
+    try:
+        return bytes(file.read(at, count))
+    finally:
+        file.close()
 
 
 def read_whole(path: str, limit: int) -> bytes | None:

@@ -6,6 +6,7 @@ import errno
 import os
 import subprocess
 import sys
+from functools import partial
 
 from twisted.trial.unittest import SynchronousTestCase
 
@@ -106,6 +107,31 @@ class RealFilesTests(SynchronousTestCase):
         self.files.overwrite(path, 6, b"XY")
         self.assertEqual(self.files.read(path), b"ab\0\0\0fXY")
         self.assertEqual(self.files.read_at(path, 5, 2), b"fX")
+
+    def test_read_in_parts(self) -> None:
+        """A read that the kernel ends early goes on, to the end of the file or to what the disk cannot read."""
+        path = os.path.join(self.root, "log")
+        self.files.create(path, b"abcdefgh")
+        mapping = self.files.map(path)
+        pread = os.pread
+
+        def in_parts(fd: int, size: int, offset: int) -> bytes:
+            if offset <= self.bad < offset + size:
+                if offset == self.bad:
+                    raise OSError(errno.EIO, "Input/output error")
+                size = self.bad - offset
+            return pread(fd, min(3, size), offset)
+
+        self.patch(os, "pread", in_parts)
+        self.bad = 100
+        for read in (partial(self.files.read_at, path), mapping.read_at):
+            self.assertEqual([read(0, 8), read(1, 100), read(8, 4), read(0, 0)], [b"abcdefgh", b"bcdefgh", b"", b""])
+        self.bad = 5
+        for read in (partial(self.files.read_at, path), mapping.read_at):
+            self.assertEqual([read(0, 5), read(6, 2)], [b"abcde", b"gh"])
+            for begin in range(6):
+                self.assertEqual(self.assertRaises(OSError, read, begin, 8 - begin).errno, errno.EIO)
+        mapping.close()
 
     def test_released(self) -> None:
         """A mapping is released when it was closed and its last slice is gone."""
