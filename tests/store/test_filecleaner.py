@@ -153,6 +153,24 @@ class RemovalTests(CleanerTestCase):
         self.stopped(store)
         self.assertEqual(self.env.clock.getDelayedCalls(), [])
 
+    def test_soon_after_the_start(self) -> None:
+        """Where its size is limited, a log that is too large at the start is looked at after 10 s, another after 60."""
+        store = self.store(hours=())
+        self.fill(store, 200)
+        self.stopped(store)
+        count = len(self.names())
+        self.assertGreater(count, 3)
+        store = self.store(hours=range(24), reserved=0.0)
+        self.advance(59)
+        self.assertEqual(len(self.names()), count)
+        self.stopped(store)
+        store = self.store(hours=(), log_size=3 * LOG_SIZE)
+        self.advance(9)
+        self.assertEqual(len(self.names()), count)
+        self.advance(3)
+        self.assertEqual(len(self.names()), 3)
+        self.assertEqual(store.cleaner.removed.by_reason[RemovalReason.SIZE], count - 3)
+
     def test_batches(self) -> None:
         """Files go ten at a look, with a pause between two of them, so that others can use the disk."""
         store = self.store(log_size=LOG_SIZE)
