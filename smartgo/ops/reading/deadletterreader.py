@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator, Callable, Sequence
+from collections.abc import AsyncGenerator, AsyncIterable, Callable, Sequence
 from contextlib import aclosing
+from typing import Final
 
+from smartgo.client.internal.lettercopies import LetterCopy, OlderCopy, older_copies
 from smartgo.client.internal.reading import Span
 from smartgo.client.internal.records import FoundMessage
+from smartgo.env.interfaces import IThreads
 from smartgo.errors import CallFailed
 from smartgo.ops.problems import Problem
 from smartgo.ops.reading.lookup import Lookup
@@ -17,6 +20,11 @@ from smartgo.ops.web.jobs import RestJob
 from smartgo.ops.web.partial import Missing
 from smartgo.schema.bodies import MessageQueue
 from smartgo.schema.topics import DLQ_PREFIX, dlq_topic
+
+COMPARED: Final = 100_000
+"""Dead letters, at most, among which copies of one message are looked for: they take about 450 B of memory each."""
+
+_LANE: Final = "dead-letters"
 
 
 class DeadLetters:
@@ -83,6 +91,26 @@ class DeadLetters:
             done += span.end - span.begin
         if failures and not answered:
             raise failures[0]
+
+
+async def older_of(letters: AsyncIterable[FoundMessage], threads: IThreads) -> dict[str, list[OlderCopy]]:
+    """
+    Return those of the first L{COMPARED} of some dead letters that are copies of the message of a later one, by the
+    offset id of the latest. They are compared in a thread: with so many that takes up to a second.
+    """
+    found: list[LetterCopy] = []
+    places: dict[str, tuple[MessageQueue, int]] = {}
+    async for one in letters:
+        stored = one.stored
+        found.append(LetterCopy.of(stored.message_id, stored.stored_ms, one.properties))
+        places[stored.message_id] = one.queue, stored.queue_offset
+        if len(found) == COMPARED:
+            break
+    older: dict[str, str] = await threads.run(_LANE, older_copies, found)
+    copies: dict[str, list[OlderCopy]] = {}
+    for id_, latest in older.items():
+        copies.setdefault(latest, []).append(OlderCopy(id_, *places[id_]))
+    return copies
 
 
 async def count_open(view: PartialView, topic: TopicEntry) -> int | None:

@@ -11,13 +11,13 @@ from msgspec import Meta
 
 from smartgo.client.internal.copies import copy_for, copy_to
 from smartgo.client.internal.deadletterjournal import CopyPlace, LetterPlace
-from smartgo.client.internal.lettercopies import LetterCopy, OlderCopy, older_copies
+from smartgo.client.internal.lettercopies import OlderCopy
 from smartgo.client.internal.records import FoundMessage
 from smartgo.client.messages import Message
 from smartgo.errors import CallFailed, NoOrigin, RequestRefused
 from smartgo.ops.problems import Problem, problem_of
 from smartgo.ops.reading.content import MessageId, TimeMs
-from smartgo.ops.reading.deadletterreader import DeadLetters
+from smartgo.ops.reading.deadletterreader import DeadLetters, older_of
 from smartgo.ops.reading.inflating import Inflater
 from smartgo.ops.reading.matching import Filter, FilterTerms
 from smartgo.ops.reading.queuereader import ClusterQueueReader
@@ -80,7 +80,7 @@ LettersOrderLimit = Annotated[int, Meta(ge=1, le=10_000, description="The most t
 class LettersOrder(msgspec.Struct, rename="camel", forbid_unknown_fields=True, kw_only=True):
     """
     Dead letters to resend: those in C{ids}, or, if that is null, all that match the filters. Of several dead letters of
-    one message the latest is sent.
+    one message the latest is sent, as far as they are among the first 100,000 that match.
 
     @ivar again: those of the filters that were sent again or acknowledged before, too; those in C{ids} are always sent.
     """
@@ -245,7 +245,8 @@ class Resending:
         found = sent = failed = 0
         brokers = {queue.broker_name for queue in self._queues}
         await self._view.journal.refresh(ClusterQueueReader(self._view), brokers, self._brokers.note)
-        copies = await self._older_copies(job)
+        async with aclosing(self._chosen(job)) as messages:
+            copies = await older_of(messages, self._view.admin.asking.client.env.threads)
         older = {copy.offset_id for those in copies.values() for copy in those}
         left_out: list[LeftOut] = []
         async with aclosing(self._chosen(job)) as messages:
@@ -269,20 +270,6 @@ class Resending:
     def _chosen(self, job: RestJob) -> AsyncGenerator[FoundMessage, None]:
         self._missing = []
         return self._meant(job) if self._order.ids is None else self._named(job, self._order.ids)
-
-    async def _older_copies(self, job: RestJob) -> dict[str, list[OlderCopy]]:
-        """Return the dead letters that are not sent, by the offset id of the one that is sent instead."""
-        found: list[LetterCopy] = []
-        places: dict[str, tuple[MessageQueue, int]] = {}
-        async with aclosing(self._chosen(job)) as messages:
-            async for one in messages:
-                stored = one.stored
-                found.append(LetterCopy.of(stored.message_id, stored.stored_ms, one.properties))
-                places[stored.message_id] = one.queue, stored.queue_offset
-        copies: dict[str, list[OlderCopy]] = {}
-        for id_, latest in older_copies(found).items():
-            copies.setdefault(latest, []).append(OlderCopy(id_, *places[id_]))
-        return copies
 
     async def _leave_out(self, copies: Sequence[OlderCopy]) -> str | None:
         """

@@ -12,6 +12,7 @@ from smartgo.client.internal import reading
 from smartgo.client.internal.deadletterjournal import JournalWriter
 from smartgo.client.messages import Message
 from smartgo.errors import NotConnected
+from smartgo.ops.reading import deadletterreader
 from smartgo.ops.reading import messagelines as exporting
 from smartgo.ops.resources.send import Outbox, SentMessage
 from smartgo.ops.web.streams import STUCK_SECONDS
@@ -274,6 +275,23 @@ class ResendTests(LetterCase):
         result = self.job("/dlq/audit/resend", {"again": True})[0]["result"]
         self.assertEqual((result["sent"], result["leftOut"]), (4, [{"offsetId": older, "instead": later}]))
         self.assertEqual(opened(), set())
+
+    def test_copies_among_many(self) -> None:
+        """Copies are looked for among so many dead letters, in a thread; those beyond are sent each for itself."""
+        self.give_back(0)
+        threads = self.front.env.threads
+        threads.held.add("dead-letters")
+        _, job = self.order("POST", "/dlq/audit/resend", {"dryRun": True})
+        self.cluster.pump(2.0)
+        self.assertEqual(self.get(f"/jobs/{job['id']}")["state"], "running")
+        threads.held.clear()
+        threads.release("dead-letters")
+        self.cluster.pump(2.0)
+        result = self.get(f"/jobs/{job['id']}")["result"]
+        self.assertEqual((result["found"], len(result["leftOut"])), (4, 1))
+        self.patch(deadletterreader, "COMPARED", 4)
+        result = self.job("/dlq/audit/resend", {"dryRun": True})[0]["result"]
+        self.assertEqual((result["found"], result["leftOut"]), (5, []))
 
     def test_named(self) -> None:
         """Those that are named are sent, each once, and those that are not there are told."""
