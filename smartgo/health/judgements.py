@@ -33,6 +33,22 @@ Unit = Literal["state", "count", "bytes", "seconds", "ratio"]
 
 _MIB: Final = 1 << 20
 _UNITS: Final[Mapping[str, str]] = {"bytes": " bytes", "seconds": " s"}
+NOUNS: Final[Mapping[str, str]] = {
+    "master-contended": "other process",
+    "log-damaged": "region",
+    "put-failures": "send",
+    "reactor-stalls": "stall",
+    "connections-turned-away": "connection",
+    "registration-refused": "registry",
+    "group-behind": "message",
+    "group-stopped": "message",
+    "group-empty": "message",
+    "group-disabled": "message",
+    "group-lost-messages": "message",
+    "dead-letters": "dead letter",
+    "open-files": "file",
+}
+"""What the values of a judgement with the unit C{count} count, in the singular."""
 
 
 def value_text(unit: Unit, value: float) -> str:

@@ -7,7 +7,7 @@ import re
 
 from twisted.trial.unittest import SynchronousTestCase
 
-from smartgo.health.judgements import JUDGEMENTS, refusal_advice, value_text
+from smartgo.health.judgements import JUDGEMENTS, NOUNS, refusal_advice, value_text
 
 ALERTS = os.path.join(os.path.dirname(__file__), "..", "..", "docs", "alerts.rst")
 
@@ -53,6 +53,10 @@ class JudgementTests(SynchronousTestCase):
         for one in JUDGEMENTS.values():
             levels = [level for level in (one.early, one.threshold, one.grave) if level is not None]
             self.assertEqual(levels, sorted(levels), one.name)
+
+    def test_nouns(self) -> None:
+        """It is known what is counted."""
+        self.assertEqual([*NOUNS], [one.name for one in JUDGEMENTS.values() if one.unit == "count"])
 
     def test_value_text(self) -> None:
         """A value is told in its unit, a state not at all."""

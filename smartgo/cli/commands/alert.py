@@ -23,20 +23,29 @@ from smartgo.cli.support.output import (
 from smartgo.cli.support.rest import RestClient, RestOptions, api_options
 from smartgo.cli.support.running import MISSING, CommandError
 from smartgo.cli.support.texts import examples
+from smartgo.health.judgements import NOUNS
 
 _SPAN: Final = re.compile(r"([0-9]{1,4})(m|h|d)\Z")
+_MEANING: Final = 36  # columns: a table of rules fits in 120
 _SECONDS: Final = {"m": 60, "h": 3600, "d": 86_400}
 
 
-def amount(unit: str, value: float) -> str:
-    """Return a value with its unit."""
+def amount(unit: str, value: float, rule: str) -> str:
+    """Return a value of a rule with its unit."""
     if unit == "ratio":
         return f"{value:.1%}"
     if unit == "bytes":
         return size(value)
     if unit == "seconds":
         return span(value) or ""
-    return "" if unit == "state" else f"{value:,.10g}"
+    if unit == "state":
+        return ""
+    return counted(round(value), NOUNS[rule]) if rule in NOUNS else f"{value:,.10g}"
+
+
+def limit(unit: str, threshold: float, rule: str) -> str:
+    """Return a threshold with its unit; C{any} where every value above 0 is too much."""
+    return "any" if unit != "state" and threshold == 0 else amount(unit, threshold, rule)
 
 
 def read_span(context: click.Context, option: click.Parameter, text: str) -> int:
@@ -53,8 +62,8 @@ _ALERTS: Final[Columns[dict[str, Any]]] = {
     "rule": lambda row: row["rule"],
     "subject": lambda row: row["subject"] or "the process",
     "follows from": lambda row: row.get("cause") or "",
-    "value": lambda row: amount(row["unit"], row["value"]),
-    "limit": lambda row: amount(row["unit"], row["threshold"]),
+    "value": lambda row: amount(row["unit"], row["value"], row["rule"]),
+    "limit": lambda row: limit(row["unit"], row["threshold"], row["rule"]),
     "since": lambda row: moment(row["sinceMs"]),
     "silenced": lambda row: _silenced(row["silence"]),
 }
@@ -63,7 +72,7 @@ _ALERTS: Final[Columns[dict[str, Any]]] = {
 def _silenced(silence: dict[str, Any] | None) -> str:
     if silence is None:
         return ""
-    return f"{silence['id']}, by {silence['who']} until {moment(silence['untilMs'])}"
+    return f"silence {silence['id']} by {silence['who']} until {moment(silence['untilMs'])}"
 
 
 @click.group(
@@ -89,7 +98,11 @@ def alert() -> None:
 @OUTPUT
 @api_options
 def list_(rest: RestOptions, state: str | None, loud: bool, check: bool, output: str) -> None:
-    """List the alerts that are firing, pending or recently resolved."""
+    """
+    List the alerts that are firing, pending or recently resolved.
+
+    The limit "any" means that every value above 0 breaks the rule. "smartgo alert history" has the times of the end.
+    """
 
     async def work(api: RestClient) -> None:
         silenced = "false" if loud else None
@@ -125,7 +138,7 @@ def history(rest: RestOptions, text: str, count: int, output: str) -> None:
                 "severity": lambda row: row["severity"],
                 "rule": lambda row: row["rule"],
                 "subject": lambda row: row["subject"] or "the process",
-                "peak": lambda row: amount(row["unit"], row["peak"]),
+                "peak": lambda row: amount(row["unit"], row["peak"], row["rule"]),
             },
             "No alert has fired.",
         )
@@ -147,11 +160,12 @@ def rules(rest: RestOptions, output: str) -> None:
                 "rule": lambda row: row["name"],
                 "severity": lambda row: row["severity"],
                 "subject": lambda row: row["kind"],
-                "above": lambda row: amount(row["unit"], row["threshold"]),
+                "above": lambda row: limit(row["unit"], row["threshold"], row["name"]),
                 "for": lambda row: span(row["seconds"]) if row["seconds"] else "at once",
                 "enabled": lambda row: row["enabled"],
                 "meaning": lambda row: row["about"],
             },
+            wrapped={"meaning": _MEANING},
         )
 
     rest.do(work)

@@ -28,6 +28,7 @@ from smartgo.client.messages import BODY_LIMIT, Message, ReceivedMessage, SendRe
 from smartgo.client.producer import Producer
 from smartgo.errors import RequestRefused
 from smartgo.schema.bodies import ConsumeFromWhere
+from smartgo.schema.delay import DEFAULT_LEVELS
 from smartgo.schema.properties import RETRY_TOPIC
 from smartgo.schema.recallhandle import RecallHandle
 
@@ -35,7 +36,7 @@ GROUP: Final = "smartgo-cli"
 
 _DELAY: Final = re.compile("(?P<number>[0-9]{1,9}([.][0-9]{1,3})?)(?P<unit>ms|s|m|h|d)?")
 _UNITS: Final = {"ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0, "d": 86_400.0}
-_HIGHEST_LEVEL: Final = 100
+_HIGHEST_LEVEL: Final = len(DEFAULT_LEVELS.split())
 _AT_A_TIME: Final = 256  # sends that wait for their answers
 
 
@@ -55,15 +56,16 @@ def read_delay(context: click.Context, option: click.Parameter, text: str) -> tu
     @raise click.BadParameter: the text is neither.
     """
     found = _DELAY.fullmatch(text)
-    if found is None:
-        raise click.BadParameter(
-            f"{text!r} is not valid; use a level from 0 to 100, or a time such as 90s", context, option
-        )
-    if found["unit"]:
+    if found is not None and found["unit"]:
         return 0, float(found["number"]) * _UNITS[found["unit"]]
-    level = float(found["number"])
-    if level > _HIGHEST_LEVEL or not level.is_integer():
-        raise click.BadParameter(f"{text} is no level from 0 to {_HIGHEST_LEVEL}; a time has a unit", context, option)
+    level = float(found["number"]) if found is not None else -1.0
+    if not 0 <= level <= _HIGHEST_LEVEL or not level.is_integer():
+        raise click.BadParameter(
+            f"{text!r} is no level from 1 to {_HIGHEST_LEVEL} (0: no delay), which stand for {DEFAULT_LEVELS}; for"
+            " another delay write a time with its unit, such as 90s or 3h, or give the time of delivery with --at",
+            context,
+            option,
+        )
     return int(level), 0.0
 
 
@@ -117,7 +119,7 @@ def read_beginning(context: click.Context, option: click.Parameter, text: str) -
     callback=read_delay,
     default="0",
     metavar="LEVEL|TIME",
-    help="Delay before delivery: a time such as 90s, 10m, 2h or 3d, or a level: 1 is 1 s, 2 is 5 s, 3 is 10 s ...",
+    help="Delay before delivery: a time such as 90s, 10m, 2h or 3d, or a level: 1 is 1 s, 2 is 5 s ... 18 is 2 h.",
 )
 @click.option(
     "--at",
@@ -167,13 +169,12 @@ def send(
         clock = session.env.clock
         begin = clock.seconds()
         with ProgressLine(clock, "sent", count) as progress:
-            result, statuses = await _send_all(producer, message, count, progress)
+            result, statuses, ids = await _send_all(producer, message, count, progress)
         seconds = clock.seconds() - begin
         waits = result.recall_handle is not None or delay[0] > 0  # the offset is that of the place where it waits
         if output != TEXT:
-            print_value(
-                output, {"sent": count, "seconds": round(seconds, 3), "statuses": statuses, **_place(result, waits)}
-            )
+            sent = {"sent": count, "seconds": round(seconds, 3), "statuses": statuses, **_place(result, waits)}
+            print_value(output, {**sent, "message_ids": ids})
         elif count == 1:
             place = f"queue {result.queue.queue_id} of {result.queue.broker_name}"
             if not waits:
@@ -185,7 +186,8 @@ def send(
                 click.echo("its time is past: it is delivered at once")
         else:
             rate = f"{count / max(seconds, 0.001):,.0f} per second"
-            click.echo(f"sent {count:,} messages in {seconds:.2f} s, {rate}{_not_ok(statuses)}")
+            click.echo(f"first {ids[0]}, last {ids[-1]}; all ids: -o json")
+            click.echo(f"sent {count:,} messages in {seconds:.3f} s, {rate}{_not_ok(statuses)}")
             if result.recall_handle is not None:
                 click.echo("they wait for their time; to be able to recall a message, send it without --count")
 
@@ -208,23 +210,21 @@ def _checked(message: Message) -> None:
 
 async def _send_all(
     producer: Producer, message: Message, count: int, progress: ProgressLine
-) -> tuple[SendResult, Mapping[str, int]]:
+) -> tuple[SendResult, Mapping[str, int], list[str]]:
     """
     Send a message C{count} times, many concurrently. Raises the first failure.
 
-    @return: the last result, and the number of sends by status.
+    @return: the result of the last one, the number of sends by status, and the message ids in the order of the sends.
     """
-    result = await producer.send(message)  # alone: it creates the topic
-    statuses = Counter([result.status.name])
+    results = {0: await producer.send(message)}  # alone: it creates the topic
 
-    async def one(_: int) -> None:
-        nonlocal result
-        result = await producer.send(message)
-        statuses[result.status.name] += 1
+    async def one(number: int) -> None:
+        results[number + 1] = await producer.send(message)
         progress.advance()
 
     await call_each(one, count - 1, _AT_A_TIME)
-    return result, dict(statuses)
+    statuses = Counter(one.status.name for one in results.values())
+    return results[count - 1], statuses, [results[number].message_id for number in range(count)]
 
 
 def _not_ok(statuses: Mapping[str, int]) -> str:

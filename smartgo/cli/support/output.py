@@ -11,6 +11,7 @@ import re
 import sys
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import datetime
+from types import MappingProxyType
 from typing import Any, Final, TypeVar
 
 import click
@@ -33,6 +34,7 @@ OUTPUT: Final = click.option(
 )
 
 _CONTROLS: Final = re.compile("[\x7f-\x9f]")
+NOT_WRAPPED: Final[Mapping[str, int]] = MappingProxyType({})
 _WIDE: Final = 4000  # columns, where no terminal sets a limit
 
 
@@ -56,17 +58,19 @@ def print_rows(
     rows: Sequence[T],
     columns: Columns[T],
     nothing: str | Callable[[], object] = "Nothing found.",
+    wrapped: Mapping[str, int] = NOT_WRAPPED,
 ) -> None:
     """
     Print rows.
 
     @param output: one of L{FORMATS}.
     @param nothing: the sentence to print if there are no rows, or what is called then.
+    @param wrapped: by heading, the width of columns whose texts take several lines.
     """
     if output != TEXT:
         print_value(output, [plain(row) for row in rows])
     elif rows:
-        print_table(rows, columns)
+        print_table(rows, columns, wrapped)
     elif isinstance(nothing, str):
         click.echo(nothing)
     else:
@@ -106,15 +110,21 @@ def _safe(text: str) -> str:
     return _CONTROLS.sub(lambda found: f"\\u{ord(found[0]):04x}", text)
 
 
-def print_table(rows: Iterable[T], columns: Columns[T]) -> None:
-    """Print a table for people, without blanks at the ends of lines; no heading line if no column has a heading."""
+def print_table(rows: Iterable[T], columns: Columns[T], wrapped: Mapping[str, int] = NOT_WRAPPED) -> None:
+    """
+    Print a table for people, without blanks at the ends of lines; no heading line if no column has a heading.
+
+    @param wrapped: as L{print_rows}.
+    """
     from rich.table import Table
 
     table = Table(box=None, pad_edge=False, show_header=any(heading.strip() for heading in columns))
     cells = [[value(row) for value in columns.values()] for row in rows]
     for at, heading in enumerate(columns):
         numbers = any(isinstance(line[at], int | float) and not isinstance(line[at], bool) for line in cells)
-        table.add_column(heading, justify="right" if numbers else "left", overflow="fold")
+        table.add_column(
+            heading, justify="right" if numbers else "left", overflow="fold", max_width=wrapped.get(heading)
+        )
     for line in cells:
         table.add_row(*(in_words(cell) for cell in line))
     screen = console()
@@ -194,8 +204,10 @@ def span(seconds: float | None) -> str | None:
 
 
 def counted(count: int, noun: str) -> str:
-    """Return a count with its noun in the singular or the plural: C{1 message}, C{2,000 messages}."""
-    return f"{count:,} {noun}{'' if count == 1 else 's'}"
+    """Return a count with its noun in the singular or the plural: C{1 message}, C{2,000 messages}, C{2 registries}."""
+    if count != 1:
+        noun = f"{noun[:-1]}ies" if noun.endswith("ry") else f"{noun}es" if noun.endswith("ss") else f"{noun}s"
+    return f"{count:,} {noun}"
 
 
 def size(count: float) -> str:

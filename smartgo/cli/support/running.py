@@ -102,7 +102,7 @@ def command_error(error: SmartgoError) -> CommandError:
         return CommandError(str(error), TRY_AGAIN)
     if isinstance(error, PeerRefused):
         status = TRY_AGAIN if isinstance(error, NoQueueTakesMessages) else _BY_CODE.get(error.code, FAILED)
-        words = error.remark.partition("\n")[0] or "request refused"
+        words = error.remark.partition("\n")[0]
         unknown = _NO_ROUTE.match(words)
         if unknown is not None:
             return CommandError(f"there is no topic {unknown[1]}", status)
@@ -110,7 +110,9 @@ def command_error(error: SmartgoError) -> CommandError:
         if longest_ms is not None:
             most = span(longest_ms / 1000)
             words = f"the broker takes delivery times up to {most} ahead (timerMaxDelaySec); this one is later: {words}"
-        return CommandError(f"{words} (response code {error.code})", status)
+        if words and error.code == ResponseCode.SYSTEM_ERROR:
+            return CommandError(words, status)  # the number says no more than that something is wrong
+        return CommandError(f"{words or 'request refused'} (response code {error.code})", status)
     if isinstance(error, NoSuchMessage):
         return CommandError(str(error), MISSING)
     return CommandError(str(error), FAILED)

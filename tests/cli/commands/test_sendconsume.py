@@ -53,6 +53,13 @@ class SyncMasterTests(CommandCase):
         self.assertTrue(self.out("send", "T", "x", "--count", "20").endswith(" per second\n"))
         self.assertEqual(self.json("send", "T", "x", "--count", "20")["statuses"], {"SEND_OK": 20})
 
+    def test_ids(self) -> None:
+        """The first and the last message id are printed, and programs get all of them."""
+        self.assertRegex(self.out("send", "T", "x", "--count", "3"), "^first [0-9A-F]{32}, last [0-9A-F]{32}; all ids")
+        found = self.json("send", "T", "x", "--count", "20")
+        self.assertEqual((len(set(found["message_ids"])), found["message_ids"][-1]), (20, found["message_id"]))
+        self.assertEqual(found["message_ids"], sorted(found["message_ids"]))
+
     def test_some(self) -> None:
         """Where a slave stops answering after the first message, the others alone are counted as late."""
         sizes = [len(self.pair.logs()[0])]
@@ -151,9 +158,18 @@ class TimedTests(ClusterCase):
         """What is no delay, time or handle, and times that brokers refuse, end with a sentence."""
         self.out("send", "T", "first")
         for arguments, status, words in (
-            (("send", "T", "x", "--delay", "soon"), 2, "use a level from 0 to 100, or a time such as 90s"),
-            (("send", "T", "x", "--delay", "101"), 2, "101 is no level from 0 to 100; a time has a unit"),
-            (("send", "T", "x", "--delay", "1.5"), 2, "1.5 is no level from 0 to 100; a time has a unit"),
+            (("send", "T", "x", "--delay", "soon"), 2, "'soon' is no level from 1 to 18 (0: no delay)"),
+            (
+                ("send", "T", "x", "--delay", "99"),
+                2,
+                "'99' is no level from 1 to 18 (0: no delay), which stand for 1s 5s",
+            ),
+            (
+                ("send", "T", "x", "--delay", "19"),
+                2,
+                "write a time with its unit, such as 90s or 3h, or give the time of",
+            ),
+            (("send", "T", "x", "--delay", "1.5"), 2, "'1.5' is no level from 1 to 18"),
             (("send", "T", "x", "--at", "noon"), 2, "use a date and time, or a time such as"),
             (("send", "T", "x", "--at", "2030-01-01", "--delay", "1"), 2, "--at and --delay exclude each other"),
             (("send", "T", "x", "--delay", "41d"), 1, "smartgo: the broker takes delivery times up to 40 d ahead"),

@@ -6,6 +6,7 @@ from typing import Any
 
 from twisted.internet.protocol import Factory, Protocol
 
+from smartgo.cli.commands.alert import amount, limit
 from smartgo.client.administration.brokers import BrokerPlace
 from smartgo.node.ops import LocalNode
 from smartgo.ops.alerts.table import RuleAdjustment
@@ -135,6 +136,16 @@ class AlertTests(RestCase):
         self.patch(watch, "look", lambda rows: None)
         self.patch(self.front.ops.sampler, "_looked", lambda rows: None)
 
+    def test_amounts(self) -> None:
+        """Values and limits have their units."""
+        self.assertEqual(amount("count", 2021.0, "group-stopped"), "2,021 messages")
+        self.assertEqual(amount("count", 2.0, "registration-refused"), "2 registries")
+        self.assertEqual((amount("count", 7.0, "of another version"), amount("state", 1.0, "broker-down")), ("7", ""))
+        self.assertEqual(
+            (limit("seconds", 600.0, "group-late"), limit("seconds", 0.0, "broker-gone")), ("10 min", "any")
+        )
+        self.assertEqual((limit("state", 0.0, "broker-down"), limit("ratio", 0.85, "disk-full")), ("", "85.0%"))
+
     def test_alerts(self) -> None:
         """Alerts are listed and silenced; C{--check} ends with 1 while one fires that is not."""
         self.assertEqual(self.out("alert", "list"), "No alerts.\n")
@@ -150,6 +161,10 @@ class AlertTests(RestCase):
         self.assertIn("no silence", self.refused("alert", "end", str(made["id"]), status=66))
         self.assertEqual([one["rule"] for one in self.json("alert", "history")], ["broker-down"])
         self.assertIn("85.0%", self.out("alert", "rules"))
+        lines = self.out("alert", "rules").splitlines()
+        self.assertLessEqual(max(map(len, lines)), 120)
+        self.assertRegex("\n".join(lines), "group-behind +warning +group +1,000,000 messages +5 min")
+        self.assertRegex("\n".join(lines), "dead-letters +warning +group +any +at once")
         made = self.json("alert", "silence", "--all", "--for", "30m")
         self.assertEqual((made["rule"], made["subject"]), ("", ""))
         self.assertIn("ended", self.out("alert", "end", str(made["id"])))

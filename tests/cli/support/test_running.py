@@ -115,6 +115,15 @@ class EndTests(SynchronousTestCase):
 
 
 class StatusTests(SynchronousTestCase):
+    def test_codes(self) -> None:
+        """The response code stands in the sentence, unless it is the general one and there are words."""
+        for error, words in (
+            (PeerRefused(1, "backup x is running"), "backup x is running"),
+            (PeerRefused(1, ""), "request refused (response code 1)"),
+            (PeerRefused(14, "the disk is full"), "the disk is full (response code 14)"),
+        ):
+            self.assertEqual(running.command_error(error).message, words)
+
     def test_statuses(self) -> None:
         """Errors become a sentence and a status: 75 try again, 78 a setting, 2 a wrong argument, else 1."""
         cases: list[tuple[SmartgoError, int]] = [
