@@ -271,7 +271,7 @@ _ALERTS: Final = (
         "group-behind", "warning", 1_000_000, "count", "group",
         "{value} waiting",
         "Very many messages wait for the group.", "Add consumers, or make them faster.",
-        of_groups(lambda one: one.lag), lasting=300,
+        of_groups(lambda one: one.lag), lasting=300, cause="group-empty",
     ),
     Judgement(
         "group-stopped", "warning", 0, "count", "group",

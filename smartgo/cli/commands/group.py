@@ -161,7 +161,7 @@ def lag(cluster: ReadingOptions, name: str, topic: str | None, output: str) -> N
                 "offset": lambda row: row.position,
                 "lag": lambda row: row.lag,
                 "time lag": lambda row: span(row.behind_seconds),
-                "last consumed": lambda row: moment(row.last_ms),
+                "committed up to": lambda row: moment(row.last_ms),
                 "member": lambda row: row.member,
             },
             cluster.nothing(f"Group {name} has no offsets."),

@@ -23,7 +23,8 @@ class LagRow(msgspec.Struct, rename="camel"):
     """
     The lag of a group in one queue.
 
-    @ivar last_ms: when the last consumed message was stored, wall clock; null if there is none.
+    @ivar last_ms: when the last message below the group's offset was stored, wall clock, whether it was consumed, given
+        back or skipped; null if there is none.
     @ivar lag_ms: the age of the oldest message that waits; 0 if none waits; null if the broker does not tell.
     @ivar owner: the member that consumes the queue, if requested and known.
     """
@@ -43,7 +44,8 @@ class TopicLag(msgspec.Struct, rename="camel"):
     """
     The lag of a group in one topic.
 
-    @ivar last_ms: when the last consumed message was stored, wall clock; null if there is none.
+    @ivar last_ms: when the last message below the group's offset was stored, wall clock, whether it was consumed, given
+        back or skipped; null if there is none.
     @ivar lag_ms: the age of the oldest message that waits; 0 if none waits; null if brokers do not tell.
     """
 

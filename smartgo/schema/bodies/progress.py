@@ -82,7 +82,7 @@ class OffsetWrapper(Body):
 
     @ivar broker_offset: the queue's end.
     @ivar pull_offset: 5.x.
-    @ivar last_timestamp: when the last consumed message was stored, in ms.
+    @ivar last_timestamp: when the last message below the consumer offset was stored, in ms.
     @ivar removed: smartgo's own: messages that retention removed before the group consumed them, since the broker
         started.
     @ivar min_offset: smartgo's own: where the queue begins; what a group has not consumed below that is gone.

@@ -121,6 +121,22 @@ class WatchTests(AlertsCase):
             ("group", 3.0, "count", "warning"),
         )
 
+    def test_memberless(self) -> None:
+        """A group without members is one problem: that it is late follows from that, until it has members again."""
+        self.cluster.send("Orders")
+        self.cluster.heartbeat("audit", "Orders")
+        self.cluster.pull("Orders", consumer_group="audit", sys_flag=5, commit_offset=0)
+        self.set("group-late", seconds=0, threshold=30)
+        self.set("group-behind", seconds=0, threshold=0.5)
+        self.wait(200)
+        found = {(one["rule"], one["cause"]) for one in self.front.get("/alerts", token=self.token)["items"]}
+        self.assertEqual(found, {("group-late", ""), ("group-behind", ""), ("group-empty", "")})
+        self.wait(400)
+        found = {(one["rule"], one["cause"]) for one in self.front.get("/alerts", token=self.token)["items"]}
+        caused = {("group-late", "group-empty"), ("group-behind", "group-empty")}
+        self.assertEqual(found, {*caused, ("group-empty", "")})
+        self.assertEqual(self.front.get("/alerts/summary", token=self.token)["warning"], 1)
+
     def test_dead_letters(self) -> None:
         """Dead letters fire, those from before the start too, until somebody has seen to all of them."""
         topic = dlq_topic("audit")

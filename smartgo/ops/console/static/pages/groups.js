@@ -127,7 +127,7 @@ function Lag({ name, progress, query }) {
     { id: "offset", title: t("column.position"), sort: "offset", num: true, hide: true, cell: (one) => number(one.offset) },
     { id: "max", title: t("column.maxOffset"), num: true, hide: true, cell: (one) => number(one.maxOffset) },
     { id: "time", title: t("column.lagTime"), sort: "lagMs", num: true, cell: (one) => durationMs(one.lagMs) },
-    { id: "last", title: t("column.lastConsumed"), sort: "lastMs", num: true, hide: true, cell: (one) => html`<${Time} ms=${one.lastMs} relative />` },
+    { id: "last", title: t("column.committedUpTo"), sort: "lastMs", num: true, hide: true, cell: (one) => html`<${Time} ms=${one.lastMs} relative />` },
     { id: "owner", title: t("column.owner"), hide: true, cell: (one) => (one.owner ? html`<a href=${href(["clients", one.owner])}><code>${one.owner}</code></a>` : html`<span class="faint">–</span>`) },
   ];
   return html`<${Unsampled} points=${points} kind="groups" />
@@ -159,7 +159,7 @@ function Topics({ name }) {
     { id: "queues", title: t("column.queues"), num: true, cell: (one) => number(one.queues) },
     { id: "lag", title: t("column.lag"), num: true, cell: (one) => number(one.lag) },
     { id: "time", title: t("column.lagTime"), num: true, cell: (one) => durationMs(one.lagMs) },
-    { id: "last", title: t("column.lastConsumed"), num: true, hide: true, cell: (one) => html`<${Time} ms=${one.lastMs} relative />` },
+    { id: "last", title: t("column.committedUpTo"), num: true, hide: true, cell: (one) => html`<${Time} ms=${one.lastMs} relative />` },
   ];
   return html`<${Loaded} from=${topics}>
     ${(page) =>

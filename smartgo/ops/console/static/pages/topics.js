@@ -166,7 +166,7 @@ function Readers({ name }) {
     { id: "members", title: t("column.members"), num: true, cell: (one) => number(one.members) },
     { id: "lag", title: t("column.lag"), sort: "lag", num: true, cell: (one) => html`<span class=${one.lag > 0 ? "tone-warn" : ""}>${number(one.lag)}</span>` },
     { id: "time", title: t("column.lagTime"), sort: "lagMs", num: true, cell: (one) => durationMs(one.lagMs) },
-    { id: "last", title: t("column.lastConsumed"), num: true, hide: true, cell: (one) => html`<${Time} ms=${one.lastMs} relative />` },
+    { id: "last", title: t("column.committedUpTo"), num: true, hide: true, cell: (one) => html`<${Time} ms=${one.lastMs} relative />` },
     { id: "queues", title: t("column.queues"), num: true, hide: true, cell: (one) => number(one.queues) },
   ];
   return html`<${Card} flush>
