@@ -17,7 +17,7 @@ from smartgo.client.administration.asking import Asking
 from smartgo.client.administration.queues import Queues
 from smartgo.client.internal.copies import RESENT_FROM
 from smartgo.client.internal.records import FoundMessage
-from smartgo.client.internal.search import BrokerSearch
+from smartgo.client.internal.search import UNIQUE_LIMIT, BrokerSearch
 from smartgo.errors import NotConnected
 from smartgo.schema import properties
 from smartgo.schema.bodies import MessageQueue
@@ -81,11 +81,20 @@ class Attempts(NamedTuple):
 
     @property
     def to_come(self) -> list[FoundMessage]:
-        """Return those of C{delayed} that the broker has not moved to the retry topic yet."""
+        """
+        Return those of C{delayed} that the broker has not moved to the retry topic yet.
+
+        A broker brings its L{UNIQUE_LIMIT} newest records: what is older than all that it brought of the retry topic
+        was moved to one that it did not bring.
+        """
         moved = Counter((one.broker, one.stored.reconsume_times) for one in self.retries)
+        brought = Counter(one.broker for one in self.retries)
+        oldest = {one.broker: age(one) for one in reversed(self.retries)}
         found = []
         for one in self.delayed:
             place = (one.broker, one.stored.reconsume_times)
+            if brought[one.broker] >= UNIQUE_LIMIT and age(one) < oldest[one.broker]:
+                continue
             if moved[place]:
                 moved[place] -= 1
             else:

@@ -5,7 +5,8 @@ from __future__ import annotations
 from twisted.trial.unittest import SynchronousTestCase
 
 from smartgo.client.internal.records import FoundMessage
-from smartgo.client.internal.redeliveries import CONSUMED, FAILED, WAITING, Attempts, Fate, fate_of, fate_text
+from smartgo.client.internal.redeliveries import CONSUMED, FAILED, WAITING, Attempts, Fate, age, fate_of, fate_text
+from smartgo.client.internal.search import UNIQUE_LIMIT
 from smartgo.schema.message import StoredMessage
 
 
@@ -59,6 +60,19 @@ class FateTests(SynchronousTestCase):
         attempts = Attempts([elsewhere, here], [record(30, 1)], [])
         self.assertEqual(attempts.to_come, [elsewhere])
         self.assertEqual(self.fate(attempts, *attempts.retries), Fate("refused", 1))
+
+    def test_many(self) -> None:
+        """Records that a broker no longer brings, as it has too many of the message, are not missed."""
+        copies = [record(1000 * cycle, 0) for cycle in range(3)]  # of a dead letter that was sent again twice
+        delayed = [record(1000 * cycle + 10 * times, times) for cycle in range(2) for times in range(1, 17)]
+        moved = [record(one.stored.stored_ms + 5, one.stored.reconsume_times) for one in delayed]
+        retries = sorted([*copies, *moved], key=age)[-UNIQUE_LIMIT:]
+        letters = [record(1000 * cycle + 500, 17) for cycle in range(2)]
+        attempts = Attempts(delayed[-UNIQUE_LIMIT:], retries, letters)
+        self.assertEqual(self.fate(attempts, *retries), CONSUMED)
+        waits = record(2100, 1)
+        attempts = Attempts([*delayed, waits][-UNIQUE_LIMIT:], retries, letters)
+        self.assertEqual(self.fate(attempts, *retries), Fate("refused", 1))
 
     def test_words(self) -> None:
         """The most retries are named where they are known, and can be."""
