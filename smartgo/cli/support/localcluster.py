@@ -1,8 +1,9 @@
 """
 The plan of a local cluster: its nodes, their ports, directories and settings.
 
-Node C{broker-b} keeps all its files below the directory C{broker-b}. A broker uses its listen port, the port two below
-and the port one above (as RocketMQ does), so the listen ports of brokers are ten apart.
+Node C{broker-b} keeps all its files below the directory C{broker-b}, its slave C{broker-b#1} below C{broker-b-slave-1}.
+A broker uses its listen port, the port two below and the port one above (as RocketMQ does), so the listen ports of
+brokers are ten apart.
 """
 
 from __future__ import annotations
@@ -11,6 +12,7 @@ import posixpath
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Final, NamedTuple
 
+from smartgo.client.administration.brokers import subject_of
 from smartgo.config.loading import ALL, BROKER, REGISTRY
 from smartgo.config.sources import from_flags
 from smartgo.env.interfaces import IEnvironment
@@ -58,6 +60,7 @@ class NodePlan(NamedTuple):
     """One node of the plan."""
 
     name: str
+    """As the command line, alerts and the console have it: C{registry-1}, C{broker-a}, C{broker-a#1} for its slave."""
     role: str
     """C{registry}, C{master} or C{slave}."""
     address: str
@@ -69,7 +72,7 @@ class NodePlan(NamedTuple):
     @property
     def log(self) -> str:
         """The path of the node's log file."""
-        return posixpath.join(self.folder, f"{self.name}.log")
+        return posixpath.join(self.folder, f"{posixpath.basename(self.folder)}.log")
 
     def arguments(self, config: str) -> list[str]:
         """
@@ -156,16 +159,17 @@ def _brokers(
             "haListenPort": str(port + 1),
             "brokerName": name,
         }
+        folder = posixpath.join(root, name)
         if rank:
             own |= {"brokerRole": "SLAVE", "brokerId": str(rank)}
-            name = f"{name}-slave-{rank}"
-        folder = posixpath.join(root, name)
+            folder = f"{folder}-slave-{rank}"
         store = posixpath.join(folder, "store")
         log = posixpath.join(store, "commitlog")
         settings = {**flags, **own, "storePathRootDir": store, "storePathCommitLog": log}
         if not names_in(env, log):  # an existing store has its own file size
             settings.setdefault("store.mappedFileSizeCommitLog", LOG_FILE)
-        yield NodePlan(name, SLAVE_ROLE if rank else MASTER_ROLE, _address(host, port), folder, settings)
+        role = SLAVE_ROLE if rank else MASTER_ROLE
+        yield NodePlan(subject_of(name, rank), role, _address(host, port), folder, settings)
 
 
 def names_in(env: IEnvironment, directory: str) -> list[str]:

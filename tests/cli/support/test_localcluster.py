@@ -67,9 +67,9 @@ class PlanTests(SynchronousTestCase):
             [(one.name, one.role) for one in found],
             [("registry-1", REGISTRY_ROLE), ("registry-2", REGISTRY_ROLE)]
             + [("broker-a", MASTER_ROLE), ("broker-b", MASTER_ROLE)]
-            + [(f"broker-{letter}-slave-{rank}", SLAVE_ROLE) for rank in (1, 2) for letter in "ab"],
+            + [(f"broker-{letter}#{rank}", SLAVE_ROLE) for rank in (1, 2) for letter in "ab"],
         )
-        self.assertEqual({one.folder for one in found}, {f"/d/{one.name}" for one in found})
+        self.assertEqual({one.folder for one in found}, {f"/d/{one.name.replace('#', '-slave-')}" for one in found})
         slave = self.settings(found[-1]).broker
         self.assertEqual((slave.broker_name, slave.broker_id, slave.broker_role), ("broker-b", 2, "SLAVE"))
         self.assertEqual({self.settings(one).broker.broker_id for one in found[2:4]}, {0})
@@ -198,7 +198,7 @@ class NodesTests(SynchronousTestCase):
     def run_all(self) -> None:
         """Start all, successfully."""
         starting = self.begin()
-        for letter in ("registry-1 registry-2", "broker-b broker-a", "broker-a-slave-1 broker-b-slave-1"):
+        for letter in ("registry-1 registry-2", "broker-b broker-a", "broker-a#1 broker-b#1"):
             self.serve(*letter.split())
         self.assertEqual(len(self.successResultOf(starting)), 6)
 
@@ -212,7 +212,7 @@ class NodesTests(SynchronousTestCase):
         self.assertEqual(len(self.spawned), 4)
         self.serve("broker-a", "broker-b")
         self.assertNoResult(starting)
-        self.serve("broker-a-slave-1", "broker-b-slave-1")
+        self.serve("broker-a#1", "broker-b#1")
         self.assertEqual([one.node for one in self.successResultOf(starting)], self.plan)
 
     def test_stop(self) -> None:
@@ -229,7 +229,7 @@ class NodesTests(SynchronousTestCase):
         self.spawned["broker-b"].stubborn = True
         stopping = Deferred.fromCoroutine(self.nodes.stop())
         self.assertNoResult(stopping)
-        self.assertEqual(set(order), {"broker-a-slave-1", "broker-b-slave-1", "broker-a"})
+        self.assertEqual(set(order), {"broker-a#1", "broker-b#1", "broker-a"})
         self.spawned["broker-b"].end()
         self.successResultOf(stopping)
         self.assertEqual(set(order[-2:]), {"registry-1", "registry-2"})
@@ -391,7 +391,7 @@ class DevTests(SynchronousTestCase):
         """A slave has what its master acknowledged, and hands it out when the master is killed."""
         process, said, registry = self.dev("--slaves", "1", "--set", "brokerRole=SYNC_MASTER")
         pids = self.pids(said)
-        self.assertEqual(sorted(pids), ["broker-a", "broker-a-slave-1", "registry-1"], said)
+        self.assertEqual(sorted(pids), ["broker-a", "broker-a#1", "registry-1"], said)
         self.assertIn("SYNC_MASTER", "".join(said))
         sent = smartgo("send", "T", "hello", "--count", "8", "-o", "json", "-r", registry)
         self.assertEqual((sent.returncode, sent.stderr), (0, b""))
