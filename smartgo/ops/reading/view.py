@@ -5,7 +5,7 @@ at the console do not ask brokers again and again.
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Coroutine, Iterable
+from collections.abc import Awaitable, Callable, Collection, Coroutine, Iterable
 from typing import Any, Final, Generic, Protocol, TypeVar, cast
 
 from twisted.internet.defer import Deferred, DeferredSemaphore, gatherResults
@@ -240,6 +240,17 @@ class ClusterView(_View):
         for name, reason in self.membership.reasons().items():
             missing.note(name, reason)
 
+    async def note_unreached(self, missing: Missing, brokers: Collection[str] | None = None) -> None:
+        """
+        Note the brokers that a change does not reach: they are missing, or have no master.
+
+        @param brokers: the change is for these; C{None} for all.
+        """
+        await self.note_gone_now(unreached := Missing())
+        for name in self.membership.table.masterless():
+            unreached.note(name, "it has no master: nothing changes there")
+        missing.add(unreached, brokers)
+
     def partial(self, missing: Missing, seconds: float | None = VIEW_SECONDS) -> PartialView:
         """
         Return the cluster as one view sees it; brokers that were there and are gone are noted as missing from it.
@@ -251,7 +262,8 @@ class ClusterView(_View):
 
     # -- asking ------------------------------------------------------------------------------------------------
 
-    async def _note_gone_now(self, missing: Missing) -> None:
+    async def note_gone_now(self, missing: Missing) -> None:
+        """Note as L{note_gone}, after the registries were asked."""
         await self.brokers.get()  # the memory takes who is registered now
         self.note_gone(missing)
 
@@ -259,7 +271,7 @@ class ClusterView(_View):
         """All topics by name, in the order of names."""
         admin = self.bounded(missing, VIEW_SECONDS)
         by_broker = await admin.topics.configs()
-        await self._note_gone_now(missing)
+        await self.note_gone_now(missing)
         system = await admin.topics.system_names()
         found: dict[str, TopicEntry] = {}
         for broker, table in by_broker.items():
@@ -274,7 +286,7 @@ class ClusterView(_View):
         """All groups by name, in the order of names."""
         found: dict[str, GroupEntry] = {}
         by_broker = await self.bounded(missing, VIEW_SECONDS).groups.configs()
-        await self._note_gone_now(missing)
+        await self.note_gone_now(missing)
         for broker, table in by_broker.items():
             for name, config in table.items():
                 found.setdefault(name, GroupEntry(name)).configs[broker] = config

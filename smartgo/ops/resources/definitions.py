@@ -15,6 +15,7 @@ from smartgo.ops.reading.view import ClusterView
 from smartgo.ops.resources.names import Brokers, Namespace
 from smartgo.ops.security.principals import is_secret
 from smartgo.ops.web.jobs import JobTable, JobView, RestJob
+from smartgo.ops.web.partial import Missing
 from smartgo.ops.web.routes import ADMIN, PUBLISH_LIMIT, RouteCall, route
 
 ITEMS: Final = 20_000
@@ -70,14 +71,25 @@ class DefinitionsApi:
         self._view = view
         self._jobs = jobs
 
-    @route("GET", "/definitions", scope=ADMIN, query=DefinitionsQuery, answer=DefinitionSet)
+    @route(
+        "GET",
+        "/definitions",
+        scope=ADMIN,
+        query=DefinitionsQuery,
+        answer=DefinitionSet,
+        refuses={502: "A broker is missing, or does not answer."},
+    )
     async def export(self, call: RouteCall[None, DefinitionsQuery, None]) -> DefinitionSet:
         """
         Export the settings of all topics and groups, and values of registries, for a backup or an import elsewhere.
 
         Messages, consumer offsets and the brokers' own topics are not included. Values that look like secrets are not
-        hidden. The export fails if a broker does not answer: it is never partial.
+        hidden. The export fails if a broker is missing, or does not answer: it is never partial.
         """
+        missing = Missing()
+        await self._view.note_gone_now(missing)
+        if missing:
+            raise missing.lacking("the definitions")
         call.headers["Content-Disposition"] = 'attachment; filename="definitions.json"'
         definitions = self._view.admin.definitions
         found: DefinitionSet = await definitions.export(call.query.q, call.query.namespace)

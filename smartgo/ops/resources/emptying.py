@@ -14,6 +14,7 @@ from smartgo.ops.problems import Problem
 from smartgo.ops.reading.view import ClusterView, each
 from smartgo.ops.resources.names import TopicPath
 from smartgo.ops.resources.offsets import OffsetsApi
+from smartgo.ops.web.partial import MissingBroker
 from smartgo.ops.web.routes import ADMIN, RouteCall, route
 
 
@@ -45,12 +46,14 @@ class EmptiedTopic(msgspec.Struct, rename="camel"):
     The outcome of emptying a topic, or of a dry run.
 
     @ivar messages: messages of the topic; they stay on the disk until retention removes their log files.
+    @ivar missing: brokers whose queues are left out: their groups receive what is there once the broker is back.
     """
 
     topic: str
     dry_run: bool
     messages: int
     groups: list[SkippingGroup]
+    missing: list[MissingBroker] = []
 
 
 class EmptyingApi:
@@ -83,6 +86,7 @@ class EmptyingApi:
                 f"{entry.name} is a {entry.kind} topic; only normal and dead letter topics are emptied",
                 "wrong-kind",
             )
+        await self._view.note_unreached(call.missing)
         topics = self._view.admin.topics
         bounds = (await topics.stats(entry.name)).offset_table.values()
         who = None if call.body.dry_run else call.principal.name

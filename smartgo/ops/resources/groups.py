@@ -14,9 +14,9 @@ from smartgo.ops.problems import Problem
 from smartgo.ops.reading.progress import Progress, ProgressReader
 from smartgo.ops.reading.survey import UNKNOWN, GroupSurvey, SurveyedGroup
 from smartgo.ops.reading.view import ClusterView, GroupEntry, each
+from smartgo.ops.resources.changed import Done
 from smartgo.ops.resources.groupmembers import Subscription, subscriptions_of
 from smartgo.ops.resources.names import Brokers, GroupName, GroupPath
-from smartgo.ops.resources.topics import Done
 from smartgo.ops.web.pagination import ListQuery, Page, page_of
 from smartgo.ops.web.partial import MissingBroker
 from smartgo.ops.web.routes import ADMIN, READ, RouteCall, route
@@ -191,6 +191,7 @@ class GroupsApi:
         self._view.groups.forget()
         if body.name in await self._view.groups.get():
             raise Problem(409, f"group {body.name} exists already", "group-exists")
+        await self._view.note_unreached(call.missing, body.brokers)
         return await self._write(body.name, body, body.brokers)
 
     @route("GET", "/groups/{name}", scope=READ, path_type=GroupPath, answer=GroupView, refuses=_GONE)
@@ -230,6 +231,7 @@ class GroupsApi:
         self._view.groups.forget()
         entry = await self._view.group(call.path.name)
         call.noted["before"] = msgspec.to_builtins(_row(entry))
+        await self._view.note_unreached(call.missing, call.body.brokers)
         return await self._write(entry.name, call.body, call.body.brokers or sorted(entry.configs))
 
     async def _write(self, name: str, body: GroupBody, brokers: Any) -> Done:
@@ -265,6 +267,7 @@ class GroupsApi:
         self._view.groups.forget()
         entry = await self._view.group(call.path.name)
         call.noted["before"] = msgspec.to_builtins(_row(entry))
+        await self._view.note_unreached(call.missing)
         try:
             return Done(await self._view.admin.groups.delete(entry.name, call.query.positions, call.query.topics))
         finally:

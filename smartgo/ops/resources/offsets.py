@@ -17,6 +17,7 @@ from smartgo.ops.reading.queuereader import ClusterQueueReader
 from smartgo.ops.reading.view import ClusterView
 from smartgo.ops.resources.names import BrokerName, GroupName, TopicName
 from smartgo.ops.web.pagination import ListQuery, Page, page_of
+from smartgo.ops.web.partial import MissingBroker
 from smartgo.ops.web.routes import ADMIN, READ, RouteCall, route
 
 _GONE: Final = {404: "There is no such plan, or it has expired."}
@@ -115,11 +116,13 @@ class PlanView(PlanRow):
     One plan with its queues.
 
     @ivar written: brokers where offsets were written; C{told}: brokers whose members were notified.
+    @ivar missing: brokers whose queues are not in the plan, as none of their processes is registered.
     """
 
     moves: list[MoveView]
     written: list[str]
     told: list[str]
+    missing: list[MissingBroker] = []
 
 
 PlanId = Annotated[str, Meta(pattern="^[0-9a-f]{16}$", description="The plan's id.")]
@@ -160,6 +163,8 @@ class OffsetsApi:
         _check(order)
         await self._view.group(order.group)
         await self._check_queues(order)
+        only = None if order.queues is None else {one.broker for one in order.queues}
+        await self._view.note_unreached(call.missing, only)
         plan = await self._planned(order)
         kept = await self._plans.add(call.principal.name, order.to, order.value, plan)
         call.noted["plan"] = kept.id
@@ -245,6 +250,8 @@ class OffsetsApi:
         """
         kept = self._plans.take(call.path.id, "planned")
         try:
+            if kept.plan.target is not None:  # it is about all queues of the topic
+                await self._view.note_unreached(call.missing)
             kept.plan = await self._view.admin.positions.from_here(kept.plan)
         finally:
             self._plans.release(kept)

@@ -16,6 +16,7 @@ from smartgo.ops.membership.table import TopicContent
 from smartgo.ops.problems import Problem
 from smartgo.ops.reading.queuereader import ClusterQueueReader
 from smartgo.ops.reading.view import ClusterView, PartialView, TopicEntry, each
+from smartgo.ops.resources.changed import Done
 from smartgo.ops.resources.names import Brokers, QueueCount, TopicName, TopicPath
 from smartgo.ops.web.pagination import ListQuery, Page, page_of
 from smartgo.ops.web.partial import MissingBroker
@@ -164,12 +165,6 @@ class NewTopic(TopicBody, kw_only=True):
     name: TopicName
 
 
-class Done(msgspec.Struct, rename="camel"):
-    """The brokers that made the change."""
-
-    brokers: list[str]
-
-
 class TopicsApi:
     """Topics."""
 
@@ -213,6 +208,7 @@ class TopicsApi:
         self._view.topics.forget()
         if body.name in await self._view.topics.get():
             raise Problem(409, f"topic {body.name} exists already", "topic-exists")
+        await self._view.note_unreached(call.missing, body.brokers)
         return await self._write(body.name, body, body.brokers)
 
     @route("GET", "/topics/{name}", scope=READ, path_type=TopicPath, answer=TopicView, refuses=_GONE)
@@ -255,6 +251,7 @@ class TopicsApi:
         self._view.topics.forget()
         entry = await self._view.topic(call.path.name)
         call.noted["before"] = msgspec.to_builtins(_row(entry))
+        await self._view.note_unreached(call.missing, call.body.brokers)
         return await self._write(entry.name, call.body, call.body.brokers or sorted(entry.configs))
 
     async def _write(self, name: str, body: TopicBody, brokers: Any) -> Done:
@@ -282,6 +279,7 @@ class TopicsApi:
         self._view.topics.forget()
         entry = await self._view.topic(call.path.name)
         call.noted["before"] = msgspec.to_builtins(_row(entry))
+        await self._view.note_unreached(call.missing)
         try:
             return Done(await self._view.admin.topics.delete(entry.name))
         finally:

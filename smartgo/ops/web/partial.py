@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from typing import Final, cast
 
 import msgspec
@@ -47,10 +48,11 @@ class Missing:
         reason = (error.remark if isinstance(error, PeerRefused) else str(error)).removeprefix(f"broker {broker}: ")
         self._reasons.setdefault(broker, reason if len(reason) <= _REASON_LIMIT else reason[: _REASON_LIMIT - 1] + "…")
 
-    def add(self, other: Missing) -> None:
-        """Add the missing brokers of another question."""
+    def add(self, other: Missing, only: Collection[str] | None = None) -> None:
+        """Add the missing brokers of another question. @param only: of these; C{None} for all."""
         for broker, reason in other._reasons.items():
-            self._reasons.setdefault(broker, reason)
+            if only is None or broker in only:
+                self._reasons.setdefault(broker, reason)
 
     @property
     def rows(self) -> list[MissingBroker]:
@@ -61,8 +63,15 @@ class Missing:
         """Return the error for what no broker has that answered: who is missing may have it."""
         if not self:
             return Problem(404, f"there is no {what}", code)
-        missing = "; ".join(f"{one.broker}: {one.reason}" for one in self.rows)
-        return Problem(502, f"no broker that answered has {what}; not answering: {missing}", "brokers-missing")
+        return Problem(502, f"no broker that answered has {what}; not answering: {self._listed}", "brokers-missing")
+
+    def lacking(self, what: str) -> Problem:
+        """Return the error for what is not made without the brokers that are missing."""
+        return Problem(502, f"{what} would lack what these brokers have: {self._listed}", "brokers-missing")
+
+    @property
+    def _listed(self) -> str:
+        return "; ".join(f"{one.broker}: {one.reason}" for one in self.rows)
 
 
 def fill(answer: object, missing: Missing) -> None:

@@ -43,7 +43,7 @@ class TopicTests(ClusterCase):
     def test_life(self) -> None:
         """A topic can be made, shown, changed and deleted."""
         made = self.order("POST", "/topics", {"name": "Orders", "readQueues": 4, "writeQueues": 4})
-        self.assertEqual(made, (201, {"brokers": ["broker-a"]}))
+        self.assertEqual(made, (201, {"brokers": ["broker-a"], "missing": []}))
         self.front.cluster.send("Orders", b"one", 1)
         self.front.cluster.pump(1.0)
         shown = self.get("/topics/Orders")
@@ -54,9 +54,9 @@ class TopicTests(ClusterCase):
         self.assertEqual(shown["amounts"]["messages"], 1)
         self.assertEqual(shown["settings"][0]["writeQueues"], 4)
         changed = self.order("PUT", "/topics/Orders", {"readQueues": 2, "writeQueues": 1, "perm": "read"})
-        self.assertEqual(changed, (200, {"brokers": ["broker-a"]}))
+        self.assertEqual(changed, (200, {"brokers": ["broker-a"], "missing": []}))
         self.assertEqual(self.get("/topics/Orders")["settings"][0]["perm"], "read")
-        self.assertEqual(self.order("DELETE", "/topics/Orders"), (200, {"brokers": ["broker-a"]}))
+        self.assertEqual(self.order("DELETE", "/topics/Orders"), (200, {"brokers": ["broker-a"], "missing": []}))
         self.assertEqual(self.order("GET", "/topics/Orders")[1]["code"], "topic-not-found")
 
     def test_retention(self) -> None:

@@ -42,11 +42,12 @@ function dismiss(id) {
   notices.value = notices.value.filter((one) => one.id !== id);
 }
 
-// Run something that can fail, and show a notice if it does. Resolves with whether it succeeded.
+// Run something that can fail, and show a notice if it does, or if it did not reach brokers. Resolves with whether it succeeded.
 export async function attempt(work, said) {
   try {
-    await work();
+    const done = await work();
     if (said) toast(said);
+    if (done?.missing?.length) toast(t("missing.unreached", { names: done.missing.map((one) => one.broker).join(", ") }), "bad");
     return true;
   } catch (error) {
     if (error.name !== "AbortError") toast(error.message, "bad");

@@ -4,7 +4,7 @@ import { all, del, get, may, path, post } from "../app/api.js";
 import { attempt, confirm } from "../app/dialog.js";
 import { fromInput, number, time, toInput } from "../app/format.js";
 import { t } from "../app/i18n.js";
-import { Badge, Button, Card, Empty, Facts, Field, Loaded, Select, Skeleton, Time } from "../app/parts.js";
+import { Badge, Button, Card, Empty, Facts, Field, Loaded, Missing, Select, Skeleton, Time } from "../app/parts.js";
 import { useResource } from "../app/resource.js";
 import { Table } from "../app/table.js";
 
@@ -146,6 +146,7 @@ function Plan({ plan, onApply, onUndo, onClose }) {
       <${Button} small kind="ghost" icon="close" onClick=${onClose} aria-label=${t("action.close")} />`}
     flush
   >
+    <${Missing} from=${plan} />
     <div class="card-pad">
       <${Facts}
         rows=${[
