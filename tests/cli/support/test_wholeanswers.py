@@ -185,6 +185,21 @@ class ComesBackTests(MemoryCase):
         self.assertEqual(others, ["smartgo: no broker is missing any more"])
 
 
+class SilentMemoryTests(MemoryCase):
+    """The REST API takes a connection, and answers nothing."""
+
+    def test_given_up(self) -> None:
+        """It is waited for no longer than a moment: what the brokers told is the answer."""
+        self.env.network.kill(PORT)
+        self.env.network.listen(f"tcp:{PORT}", Factory.forProtocol(Protocol))
+        begun = self.env.clock.seconds()
+        self.assertIn("Orders", self.out("topic", "ls"))
+        self.assertLess(self.env.clock.seconds() - begun, 10.0)
+        self.assertIn("no answer within 6 s", self.out("doctor"))
+        words = self.refused("msg", "show", NO_SUCH, status=66)
+        self.assertIn("no REST API tells of others", words)
+
+
 class WithoutMemoryTests(MemoryCase):
     """No REST API answers."""
 
