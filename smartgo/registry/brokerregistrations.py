@@ -259,7 +259,7 @@ class BrokerRegistrations:
         header = request.read(headers.QueryDataVersionRequest)
         asked = bodies.DataVersion.decode(request.body)
         known = self._routes.version(header.broker_addr)
-        changed = known != asked
+        changed = known != asked or self._routes.lacks(header.broker_addr)
         if not changed and self._routes.holds(header.broker_addr, peer):
             self._routes.heard(header.broker_addr)
         body = b"" if known is None else known.encode()

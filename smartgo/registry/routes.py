@@ -18,9 +18,9 @@ from zope.interface import implementer
 
 from smartgo.registry.absent import AbsentMasters
 from smartgo.registry.interfaces import BrokerSeen, IRoutes
-from smartgo.registry.livebrokers import BrokerName, Dropped, LiveBroker, address_for, is_repeat
-from smartgo.registry.registration import MASTER, NameTaken, Registration, TableFull
-from smartgo.registry.topicqueues import READ, UNIT, UNIT_SUB, WRITE, TopicQueues
+from smartgo.registry.livebrokers import BrokerName, Dropped, LiveBroker, address_for, check_broker_room, is_repeat
+from smartgo.registry.registration import MASTER, NameTaken, Registration
+from smartgo.registry.topicqueues import READ, WRITE, TopicQueues
 from smartgo.schema.advertised import ConnectionEnds
 from smartgo.schema.bodies import BrokerData, ClusterInfo, DataVersion, TopicRouteData
 
@@ -77,7 +77,7 @@ class RouteTable:
         """
         self.displaced = []
         seen = self._live.get(one.address)
-        if seen is not None and is_repeat(seen, one):
+        if seen is not None and is_repeat(seen, one) and not self.lacks(one.address):
             return self._refresh(seen, one, channel)
         advertised, ha_advertised = one.check()
         proved = one.since_ms if one.since_ms is not None else self._absent.since(one)
@@ -100,26 +100,21 @@ class RouteTable:
         broker.addresses[one.broker_id] = one.address
         if one.broker_id == MASTER:
             self._absent.back(one.name, one.address)
+            if not broker.has_masters_topics:
+                self._queues.drop(one.name)  # what a slave stood in with
+                broker.has_masters_topics = True
             if holder is None or seen is None or seen.version != one.version:
                 self._queues.serve(one.name, queues)
+        elif (
+            queues
+            and broker.lacks(one.version, self._seconds())
+            and self._queues.stand_in(one.name, queues, self._names_of(one))
+        ):
+            broker.slave_version = one.version
         since_ms = self._wall_ms() if proved is None else proved
         if seen is not None and seen.broker_id == one.broker_id:
             since_ms = min(since_ms, seen.since_ms)
-        seen = LiveBroker(
-            one.cluster,
-            one.name,
-            one.broker_id,
-            one.address,
-            one.ha_address,
-            one.version,
-            one.digest,
-            self._seconds(),
-            channel,
-            advertised,
-            ha_advertised,
-            since_ms,
-            one.source,
-        )
+        seen = LiveBroker.of(one, (advertised, ha_advertised), self._seconds(), channel, since_ms)
         self._live[one.address] = seen
         self._addresses_of.setdefault(id(channel), set()).add(one.address)
         return self._master_of(seen)
@@ -160,7 +155,15 @@ class RouteTable:
     def repeats(self, address: str, digest: bytes) -> DataVersion | None:
         """Return the version that a broker registered last if that had this digest, else C{None}."""
         seen = self._live.get(address)
-        return seen.version if seen is not None and digest and seen.digest == digest else None
+        known = seen is not None and digest and seen.digest == digest and not self.lacks(address)
+        return seen.version if seen is not None and known else None
+
+    def lacks(self, address: str) -> bool:
+        """Tell whether the topics of a registered slave are wanted, as its name has no master, nor topics of one."""
+        seen = self._live.get(address)
+        if seen is None or seen.broker_id == MASTER:
+            return False
+        return self._brokers[seen.name].lacks(seen.version, self._seconds())
 
     def unregister(self, address: str, name: str, broker_id: int) -> bool:
         """
@@ -259,17 +262,8 @@ class RouteTable:
         return list(found)
 
     def unit_topics(self, unit: bool | None, subscribed: bool | None) -> list[str]:
-        """
-        Return the topics whose sys flag has, or has not, these bits, as their first broker has it.
-
-        @param unit: bit 1, or C{None} for either.
-        @param subscribed: bit 2, or C{None} for either.
-        """
-
-        def fits(flag: int) -> bool:
-            return unit in (None, bool(flag & UNIT)) and subscribed in (None, bool(flag & UNIT_SUB))
-
-        return self._queues.with_flags(fits)
+        """Return the topics whose sys flag has, or has not, these bits, as L{TopicQueues.with_flags}."""
+        return self._queues.with_flags(unit, subscribed)
 
     def system_topics(self) -> tuple[list[str], str | None]:
         """Return the names of clusters and brokers, which are topics too, and any broker's address."""
@@ -315,18 +309,13 @@ class RouteTable:
 
     def _check_room(self, one: Registration, topics: Iterable[str]) -> None:
         if one.address not in self._live:
-            left = self._max_brokers - len(self._live) - 1
-            held = sum(seen.source == one.source for seen in self._live.values()) if one.source else 0
-            if held > left:  # as for topics
-                raise TableFull(
-                    f"this source has {held} brokers and must leave as many of {self._max_brokers}"
-                    f" (maxRouteBrokers) to others; {max(0, left)} would be left"
-                )
-            if left < 0:
-                raise TableFull(f"{self._max_brokers} brokers are registered already")
+            check_broker_room(one, self._live.values(), self._max_brokers)
         if one.broker_id == MASTER:
-            same = (seen.name for seen in self._live.values() if one.source and seen.source == one.source)
-            self._queues.check_room(topics, one.name, same)
+            self._queues.check_room(topics, one.name, self._names_of(one))
+
+    def _names_of(self, one: Registration) -> Iterable[str]:
+        """Return the broker names of the same source."""
+        return (seen.name for seen in self._live.values() if one.source and seen.source == one.source)
 
     def _alive(self, one: LiveBroker) -> bool:
         return self._seconds() - one.heard <= self._expiry
@@ -339,7 +328,7 @@ class RouteTable:
     def _join(self, one: Registration) -> BrokerName:
         broker = self._brokers.get(one.name)
         if broker is None:
-            broker = self._brokers[one.name] = BrokerName(one.cluster, {})
+            broker = self._brokers[one.name] = BrokerName(one.cluster, {}, self._seconds())
         elif broker.cluster != one.cluster:  # nobody else of that name is alive: it has moved
             self._leave(broker.cluster, one.name)
             broker.cluster = one.cluster

@@ -72,6 +72,19 @@ class TopicQueues:
             else:
                 found[name] = queue
 
+    def stand_in(self, name: str, queues: Mapping[str, QueueData], names: Iterable[str]) -> bool:
+        """
+        Add topics of a broker that has no master, for reading; return whether there was room for them.
+
+        @param names: as for L{check_room}.
+        """
+        try:
+            self.check_room(queues, name, names)
+        except TableFull:
+            return False
+        self.serve(name, {topic: msgspec.structs.replace(one, perm=one.perm & ~WRITE) for topic, one in queues.items()})
+        return True
+
     def delete(self, topic: str, names: Iterable[str]) -> int:
         """Forget that these brokers have a topic; return how many of them had it."""
         found = [name for name in names if name in self._queues.get(topic, ())]
@@ -114,6 +127,15 @@ class TopicQueues:
         """Return the topics of a broker, sorted."""
         return sorted(self._topics_of.get(name, ()))
 
-    def with_flags(self, fits: Callable[[int], bool]) -> list[str]:
-        """Return the topics whose sys flag, as their first broker has it, is wanted."""
+    def with_flags(self, unit: bool | None, subscribed: bool | None) -> list[str]:
+        """
+        Return the topics whose sys flag, as their first broker has it, has or has not these bits.
+
+        @param unit: bit 1, or C{None} for either.
+        @param subscribed: bit 2, or C{None} for either.
+        """
+
+        def fits(flag: int) -> bool:
+            return unit in (None, bool(flag & UNIT)) and subscribed in (None, bool(flag & UNIT_SUB))
+
         return [topic for topic, queues in self._queues.items() if fits(next(iter(queues.values())).topic_sys_flag)]

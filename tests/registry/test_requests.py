@@ -27,6 +27,7 @@ from smartgo.errors import (
     RequestRefused,
     TopicNotExist,
 )
+from smartgo.registry.livebrokers import MASTER_WAIT
 from smartgo.registry.service import RegistryService
 from smartgo.remoting.interfaces import IConnectionListener, IRequestProcessor
 from smartgo.schema import fastjson
@@ -264,6 +265,19 @@ class RegisterTests(RegistryTests):
         self.register("T")
         self.assertEqual(self.service.routes.brokers()[0].age, 0)
         self.assertEqual(len(self.service.routes.channel_gone(self.peer)), 1)
+
+    def test_slave_stands_in(self) -> None:
+        """The topics of a repetition are read, and 322 asks for them, once a slave's name had no master for long."""
+        same, slave = b'{"counter":1,"timestamp":1700000000000}', {**BROKER, "brokerId": "1"}
+        self.ask(103, slave, registration("T"))
+        self.assertEqual(self.ask(322, slave, same)[0], {"changed": "false"})
+        self.env.clock.advance(MASTER_WAIT)
+        self.assertEqual(self.ask(322, slave, same)[0], {"changed": "true"})
+        self.ask(103, slave, registration("T"))
+        self.assertEqual(self.ask_json(206)["topicList"], ["T"])
+        self.assertEqual(self.ask(322, slave, same)[0], {"changed": "false"})
+        self.patch(RegisterBrokerBody, "decode", None)
+        self.ask(103, slave, registration("T"))
 
     def test_hardly_repeated(self) -> None:
         """The same body in another form, under another id or after an end of the connection is read."""

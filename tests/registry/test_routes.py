@@ -10,6 +10,7 @@ from zope.interface.verify import verifyObject
 
 from smartgo.errors import BadName
 from smartgo.registry.interfaces import IRoutes
+from smartgo.registry.livebrokers import MASTER_WAIT
 from smartgo.registry.registration import NameTaken, Registration, TableFull
 from smartgo.registry.routes import EXPIRY, RouteTable
 from smartgo.schema.advertised import ConnectionEnds
@@ -151,7 +152,7 @@ class RegisterTests(RouteTests):
         self.assertEqual(self.queues("U")["a"].read_queue_nums, 4)
 
     def test_slave(self) -> None:
-        """A slave brings no topics; it is told its master, and appears in routes under its id."""
+        """A slave brings no topics beside its master; it is told its master, and appears in routes under its id."""
         self.assertIsNone(self.register())
         self.assertEqual(self.register(A2, broker_id=1, ha=HA2, table=topics("X")), A1)
         self.assertEqual(self.table.told_ha(A1, ASKER), HA1)
@@ -159,10 +160,92 @@ class RegisterTests(RouteTests):
         self.assertEqual(self.addresses(), {"a": {0: A1, 1: A2}})
 
     def test_slave_first(self) -> None:
-        """A slave without a master is told nothing, and gives no route."""
+        """A slave without a master is told nothing, and gives no route before a master had the time to register."""
         self.assertIsNone(self.register(A2, broker_id=1))
         self.assertEqual(self.table.topics(), [])
         self.assertIsNone(self.table.route("T"))
+
+    def wait(self, seconds: float = MASTER_WAIT) -> None:
+        """Let time pass in which no master registers."""
+        self.clock.advance(seconds)
+
+    def test_slave_stands_in(self) -> None:
+        """A slave's topics can be read when no master has registered for long enough, whatever the slave's version."""
+        self.register(A2, broker_id=1, counter=5, table={"T": topic("T", perm=7)})
+        self.wait(MASTER_WAIT - 1)
+        self.register(A2, broker_id=1, counter=5, table={"T": topic("T", perm=7)})
+        self.assertEqual(self.table.topics(), [])
+        self.wait(1)
+        self.assertTrue(self.table.lacks(A2))
+        self.register(A2, broker_id=1, counter=5, table={"T": topic("T", perm=7)})
+        self.assertEqual((self.queues("T")["a"].perm, self.addresses()), (5, {"a": {1: A2}}))
+        self.assertFalse(self.table.lacks(A2))
+
+    def test_stand_in_unread(self) -> None:
+        """A repetition whose topics were not read brings none, and the next one is read."""
+        self.register(A2, broker_id=1, counter=5)
+        self.wait()
+        self.register(A2, broker_id=1, counter=5, table={})
+        self.assertEqual((self.table.topics(), self.table.lacks(A2)), ([], True))
+
+    def test_stand_in_newer(self) -> None:
+        """Of several slaves the newest topics count; older ones change nothing and are not asked for again."""
+        self.register(A2, broker_id=1, counter=5)
+        self.register(A3, broker_id=2, counter=4, table=topics("T", "OLD"))
+        self.wait()
+        self.register(A2, broker_id=1, counter=5)
+        self.register(A3, broker_id=2, counter=4, table=topics("T", "OLD"))
+        self.assertEqual((self.table.topics(), self.table.lacks(A3)), (["T"], False))
+        self.register(A3, broker_id=2, counter=6, table=topics("T", "NEW"))
+        self.assertEqual(self.table.topics(), ["T", "NEW"])
+        self.register(A2, broker_id=1, counter=5)
+        self.assertEqual(self.table.topics(), ["T", "NEW"])
+
+    def test_stand_in_replaced(self) -> None:
+        """A master's topics replace those that a slave stood in with, even where the versions are the same."""
+        self.register(A2, broker_id=1, counter=5, table=topics("T", "GONE"))
+        self.wait()
+        self.register(A2, broker_id=1, counter=5, table=topics("T", "GONE"))
+        self.register(A1, counter=5)
+        self.assertEqual((self.table.topics(), self.queues("T")["a"].perm), (["T"], 6))
+
+    def test_masters_topics_count(self) -> None:
+        """A slave does not change what a master registered, also long after that one has left."""
+        self.register(A1)
+        self.register(A2, broker_id=1, table=topics("X"))
+        self.table.unregister(A1, "a", 0)
+        self.wait()
+        self.assertFalse(self.table.lacks(A2))
+        self.register(A2, broker_id=1, table=topics("X"))
+        self.assertEqual((self.table.topics(), self.queues("T")["a"].perm), (["T"], 6))
+
+    def test_promoted_stand_in(self) -> None:
+        """A slave that stood in and becomes the master lets its topics be written to."""
+        self.register(A2, broker_id=1, counter=5)
+        self.wait()
+        self.register(A2, broker_id=1, counter=5)
+        self.register(A2, counter=5)
+        self.assertEqual(self.queues("T")["a"].perm, 6)
+
+    def test_stand_in_leaves(self) -> None:
+        """The last slave takes the topics along, and the next one has to wait anew."""
+        self.register(A2, broker_id=1)
+        self.wait()
+        self.register(A2, broker_id=1)
+        self.table.unregister(A2, "a", 1)
+        self.assertEqual(self.table.topics(), [])
+        self.register(A2, broker_id=1)
+        self.assertEqual(self.table.topics(), [])
+
+    def test_stand_in_full(self) -> None:
+        """Where there is no room for the topics of a slave, the slave stays registered without them."""
+        self.table = RouteTable(self.clock.seconds, max_topics=3)
+        self.register(A2, broker_id=1, table=topics("T", "U"))
+        self.wait()
+        self.register(A2, broker_id=1, table=topics("T", "U"))
+        self.assertEqual((self.table.topics(), len(self.table.brokers())), ([], 1))
+        self.register(A2, broker_id=1, table=topics("T"))
+        self.assertEqual(self.table.topics(), ["T"])
 
     def test_ids_in_order(self) -> None:
         """Ids are listed in their order, whoever came first."""
