@@ -317,8 +317,8 @@ class Diagnosis:
                         PROBLEM,
                         f"broker {broker}",
                         f"its slave has topics that the registry does not know: {few(missing)}; nobody can read them",
-                        "start its master: a registry that was started while the master was gone has no topics of the"
-                        " broker, as it takes them from masters only",
+                        "start its master. A registry that was started while the master was gone takes the topics of"
+                        " the slave after 35 to 65 s, if it is smartgo's; RocketMQ's takes them from masters only",
                     )
                 continue
             if missing:
