@@ -1,8 +1,9 @@
 """
 Disks that are files of this machine's own: made, mounted by a loop device, and made to fail.
 
-Needs root, C{mount}, C{umount} and C{losetup}, and C{mkfs.ext4} or C{mkfs.xfs}. A disk keeps everything it was sent
-before its power was cut; what the file system had not yet sent is lost, as is its journal's unwritten part.
+Needs root, C{mount}, C{umount} and C{losetup}, and C{mkfs.ext4} or C{mkfs.xfs}; for bad blocks C{debugfs}. A disk
+keeps everything it was sent before its power was cut; what the file system had not yet sent is lost, as is its
+journal's unwritten part.
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ import os
 import shutil
 import struct
 import subprocess
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Final
 
@@ -29,6 +31,7 @@ _NO_LOG_FLUSH: Final = 2
 _OPTIONS: Final = {EXT4: "errors=remount-ro", XFS: "defaults"}
 _MAKE: Final = {EXT4: ("mkfs.ext4", "-q", "-F", "-m", "0"), XFS: ("mkfs.xfs", "-q", "-f")}
 _MIB: Final = 1 << 20
+_LAST: Final = 64  # blocks at the end of a disk of which the bad ones are
 _FILLING: Final = "filling"
 
 
@@ -52,6 +55,11 @@ def unavailable(kind: str) -> str | None:
     return None
 
 
+def bad_blocks_unavailable() -> str | None:
+    """Return why no disk with bad blocks can be made here; C{None} where one can."""
+    return unavailable(EXT4) or (None if shutil.which("debugfs") else "not installed: debugfs")
+
+
 class Disk:
     """
     One disk with one file system.
@@ -70,6 +78,7 @@ class Disk:
         self._image = os.path.join(folder, "disk.img")
         self._mib = mib
         self._device = ""
+        self._bad: dict[int, bytes] = {}  # what stands in bad blocks, by where they begin on the disk
 
     def make(self) -> None:
         """
@@ -123,6 +132,56 @@ class Disk:
             fcntl.ioctl(root, _SHUTDOWN, struct.pack("I", _NO_LOG_FLUSH))
         finally:
             os.close(root)
+
+    def break_blocks(self, path: str, places: Iterable[int]) -> None:
+        """
+        Let every read of some blocks of a file on ext4 fail with EIO, until L{heal}.
+
+        The blocks are moved to the end of the disk, and the image is cut off there: a loop device answers reads of
+        what its image lacks with EIO. The disk is unmounted and mounted for that: nobody may have a file of it open.
+
+        @param places: a byte of each of the blocks, by its place in the file; all were written.
+        @raise DiskFailed: a command failed, or the reads do not.
+        """
+        with open(path, "rb") as file:
+            inode, size = os.fstat(file.fileno()).st_ino, os.fstatvfs(file.fileno()).f_bsize
+            numbers = sorted({place // size for place in places})
+            blocks = [os.pread(file.fileno(), size, number * size) for number in numbers]
+        self.unmount()
+        end = self._mib * _MIB // size
+        told = _run("debugfs", "-R", f"ffb {len(numbers)} {end - _LAST}", self._device)
+        free = [int(word) for word in told.partition("found:")[2].split("\n")[0].split()]
+        if len(free) != len(numbers) or min(free) < end - _LAST:
+            raise DiskFailed(f"the end of the disk is in use: {told.strip()}")
+        with open(self._image, "r+b") as image:
+            for number, block in zip(free, blocks, strict=True):
+                image.seek(number * size)
+                image.write(block)
+                self._bad[number * size] = block
+            os.fsync(image.fileno())
+        moves = [f"set_bmap {number} {place}" for number, place in zip(numbers, free, strict=True)]
+        commands = "\n".join([f"extent_open <{inode}>", *moves, "extent_close"])
+        _run("debugfs", "-w", "-f", "-", self._device, told=commands)
+        os.truncate(self._image, min(self._bad))
+        self.mount()
+        with open(path, "rb") as file:
+            for number in numbers:
+                try:
+                    os.pread(file.fileno(), size, number * size)
+                except OSError as error:
+                    if error.errno != errno.EIO:
+                        raise
+                else:
+                    raise DiskFailed("a loop device reads what its image lacks")
+
+    def heal(self) -> None:
+        """Let the blocks that L{break_blocks} took be read again; files may be open meanwhile."""
+        os.truncate(self._image, self._mib * _MIB)
+        with open(self._image, "r+b") as image:
+            for place, block in self._bad.items():
+                image.seek(place)
+                image.write(block)
+        self._bad.clear()
 
     @property
     def dead(self) -> bool:
@@ -187,8 +246,8 @@ class Disk:
         return 0
 
 
-def _run(*command: str) -> str:
-    done = subprocess.run(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, check=False)
+def _run(*command: str, told: str | None = None) -> str:
+    done = subprocess.run(command, input=told, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, check=False)
     if done.returncode:
         raise DiskFailed(f"{' '.join(command)}: {done.stdout.strip()}")
     return done.stdout

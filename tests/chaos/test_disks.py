@@ -66,6 +66,26 @@ class DiskTests(ChaosCase):
         disk.mount()
         self.assertFalse(disk.read_only)
 
+    def test_bad_blocks(self) -> None:
+        """Blocks of a file that went bad cannot be read, those beside them can; healed, all is as it was."""
+        reason = disks.bad_blocks_unavailable()
+        if reason is not None:
+            raise SkipTest(f"no bad blocks: {reason}")
+        disk = self.disk(EXT4)
+        path = os.path.join(disk.path, "file")
+        data = self.random.randbytes(1 << 20)
+        Path(path).write_bytes(data)
+        disk.break_blocks(path, (5000, 5001, 300_000))
+        for at in (4096, 299_008):
+            with open(path, "rb") as file:
+                self.assertEqual(os.pread(file.fileno(), 4096, at - 4096), data[at - 4096 : at])
+                with self.assertRaises(OSError) as failed:
+                    os.pread(file.fileno(), 4096, at)
+                self.assertEqual(failed.exception.errno, errno.EIO)
+                self.assertEqual(os.pread(file.fileno(), 4096, at + 4096), data[at + 4096 : at + 8192])
+        disk.heal()
+        self.assertEqual(Path(path).read_bytes(), data)
+
     def test_full(self) -> None:
         """A filled disk has as little room as asked for, and gives it back."""
         for kind in KINDS:
