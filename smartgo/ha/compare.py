@@ -65,7 +65,10 @@ async def compare(log: IReplicatedLog, tail: IMasterTail, master: str) -> Verdic
                 begin = answer.minimum
                 continue
             if answer.crc is None and not answer.damaged:
-                raise CallFailed(f"{master} does not say what its log has from {begin} to {sure}")
+                raise CallFailed(
+                    f"{master} does not say what its log has from {begin} to {sure}: its own log tells whether its disk"
+                    " cannot read that"
+                )
             same = answer.crc == await uncancelled(log.crc(begin, sure))
             oldest = max(minimum, answer.minimum)
             if not same and not await _same_but_for_damage(log, tail, master, (begin, sure), answer.damaged, oldest):

@@ -31,7 +31,7 @@ from smartgo.errors import (
 from smartgo.ha.backoff import LATE, SOON, Backoff
 from smartgo.ha.compare import Verdict, compare, uncancelled
 from smartgo.ha.interfaces import IFollowing, IMasterTail, SlaveState, Tail
-from smartgo.ha.masterdamage import expect_damage, pass_unreadable
+from smartgo.ha.masterdamage import expect_damage, explain_doubt, pass_unreadable
 from smartgo.ha.masterminimum import MasterMinimum
 from smartgo.ha.stream import LIMITS, Stream
 from smartgo.ha.transfer import HEARTBEAT, HOUSEKEEPING, SlaveEnd
@@ -119,6 +119,7 @@ class Slave(Service):
         self._stream: Stream | None = None
         self._streams: set[Stream] = set()  # those that are not gone yet
         self._all_flushed: Deferred[None] | None = None
+        self._compared_to = -1  # physical offset at which the last comparison of what is in doubt ended
         self._changes: ObserverList[[]] = ObserverList("the state of replication")
         self.minimum = MasterMinimum(lambda: log.flushed)
         self.master: str | None = None
@@ -309,8 +310,15 @@ class Slave(Service):
             self._set(SlaveState.DIVERGED, str(error))
         if isinstance(error, BadRecord) and asked is not None:
             await expect_damage(log, self._tail, asked)
-        elif isinstance(error, NotConnected) and asked is not None and end.doubt is None and end.end == began:
-            await pass_unreadable(clock, log, self._tail, asked)
+        elif isinstance(error, NotConnected) and asked is not None:
+            why = ""
+            if end.doubt is not None:
+                stuck, self._compared_to = self._compared_to == end.doubt.position, end.doubt.position
+                why = await explain_doubt(self._tail, asked, end.doubt.position) if stuck else ""
+            elif end.end == began:
+                why = await pass_unreadable(clock, log, self._tail, asked)
+            if why:
+                return why
         if isinstance(error, ServiceNotAvailable):
             return f"our own store takes nothing: {error}"
         return f"{address}: {error}"

@@ -5,7 +5,7 @@ from __future__ import annotations
 from functools import partial
 from typing import Any
 
-from twisted.internet.defer import Deferred, fail
+from twisted.internet.defer import Deferred, fail, maybeDeferred, succeed
 from twisted.internet.error import ConnectingCancelledError
 from twisted.internet.error import ConnectionRefusedError as Refused
 from twisted.internet.protocol import Factory, Protocol
@@ -18,6 +18,7 @@ from smartgo.ha.interfaces import IFollowing, IMasterTail, SlaveState, Tail
 from smartgo.ha.slave import Slave
 from smartgo.schema.codes import ResponseCode
 from smartgo.schema.hatransfer import TAIL_LIMIT, last_report, report_struct, transfer_struct
+from smartgo.store.replicatedlog import FoundDamage
 from tests.ha.fakes import FakeLog
 from tests.ha.pair import HERE, MAIN, PORT, PairCase, noise
 
@@ -493,6 +494,33 @@ class ComparingTests(SlaveCase):
         answer.callback(Tail(0, 1000, None))
         self.assertEqual(slave.state, SlaveState.CONNECTING)
         self.assertIn("does not say what its log has from 0 to 500", slave.reason)
+
+    def test_doubt_about_the_unreadable(self) -> None:
+        """Where the master cannot read what ours has to be compared with, the reason says so, and the way out."""
+        region = FoundDamage(600, 100, is_unreadable=True)
+        ask = self.tail.ask
+        for known in ((), (region,)):
+            peers = self.listen()
+            self.here.data[:] = self.there.data[:1000]
+            self.here.doubt = 600
+
+            def asked(
+                master: str, begin: int, end: int, known: tuple[FoundDamage, ...] = known, **how: bool
+            ) -> Deferred[Tail | None]:
+                return succeed(Tail(0, 2000, None, damaged=known)) if begin >= 600 else ask(master, begin, end, **how)
+
+            self.patch(self.tail, "ask", asked)
+            slave = self.make_slave()
+            for number in range(3):
+                said = slave.reason
+                peers[number].transport.loseConnection()
+                self.settle(6, step=0.25)
+                self.assertEqual("the disk of" in said, number == 2, said)
+            self.assertEqual(slave.state, SlaveState.CONNECTING)
+            self.assertIn(f"the disk of {MAIN} cannot read its log at 600", slave.reason)
+            self.assertIn("smartgo store repair --from", slave.reason)
+            self.stop(slave)
+            self.successResultOf(maybeDeferred(self.port.stopListening))
 
     def test_diverged_and_gone(self) -> None:
         """That the master cannot be asked for a while does not make the logs agree."""

@@ -158,7 +158,9 @@ class DamagedMasterTests(PairCase):
         self.bad = [offsets[number] + HEAD_SIZE for number in numbers]
 
         def failing(path: str, at: int, size: int) -> bytes:
-            if path == f"/store/commitlog/{0:020d}" and any(at <= bad < at + size for bad in self.bad):
+            if path == f"/store/commitlog/{0:020d}" and any(
+                at <= bad and bad - bad % 16 < at + size for bad in self.bad
+            ):
                 raise OSError(errno.EIO, "Input/output error", path)
             return read_at(path, at, size)
 
@@ -174,7 +176,9 @@ class DamagedMasterTests(PairCase):
             pair, offsets = self.unreadable(*numbers)
             pair.start_slave()
             pair.pump(30.0)
-            self.assertNotEqual(pair.followed.replication.now().state, SlaveState.FOLLOWING)
+            now = pair.followed.replication.now()
+            self.assertNotEqual(now.state, SlaveState.FOLLOWING)
+            self.assertIn("the disk of 127.0.0.1:10911 cannot read its log at", now.reason)
             pair.send("T", b"meanwhile", 0)
             pair.pump(200.0)
             self.assertEqual(pair.followed.replication.now().state, SlaveState.FOLLOWING)
