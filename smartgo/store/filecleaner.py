@@ -52,8 +52,6 @@ from smartgo.store.retention import (
     shortage,
 )
 
-_FIRST: Final = 60.0  # seconds from the start to the first look
-_FIRST_AT_SIZE: Final = 10.0  # the same where the log's size is limited: slaves are back by then, 5 s after the start
 _SOON: Final = 1.0  # seconds between two looks, at most, where a file is being read, or the disk is short
 _ASKED: Final = 20  # looks for which a request to remove expired files holds (MAX_MANUAL_DELETE_FILE_TIMES)
 
@@ -154,8 +152,8 @@ class FileCleaner:
 
     def start(self) -> None:
         """Begin to look after the files."""
-        is_limited = self.rules is not None and self.rules.log_size is not None
-        self._schedule(_FIRST_AT_SIZE if is_limited else _FIRST)
+        if self.rules is not None:
+            self._schedule(self.rules.first_look)
 
     def flushed(self, usage: tuple[int, int] | None) -> None:
         """

@@ -23,6 +23,8 @@ import msgspec
 BATCH: Final = 10
 """Log files that one run removes at most (C{DELETE_FILES_BATCH_MAX})."""
 
+_FIRST_LOOK: Final = 60.0  # seconds
+_FIRST_LOOK_AT_SIZE: Final = 10.0
 _GIB: Final = 1 << 30
 _HOUR: Final = 3600.0
 _CLOCKS_APART: Final = 60.0
@@ -61,6 +63,11 @@ class RetentionRules(msgspec.Struct, frozen=True, kw_only=True):
     file_pause: float = 0.1
     queue_file_pause: float = 0.1
     longest_hold: float = 120.0
+
+    @property
+    def first_look(self) -> float:
+        """Return the time from the start to the first look. Slaves are back within 5 s: their files are known then."""
+        return _FIRST_LOOK if self.log_size is None else _FIRST_LOOK_AT_SIZE
 
 
 class RemovalReason(Enum):
