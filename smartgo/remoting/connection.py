@@ -13,7 +13,7 @@ from functools import partial
 from typing import Final
 
 from twisted.internet.defer import Deferred
-from twisted.internet.error import ConnectionDone, ConnectionLost
+from twisted.internet.error import ConnectionAborted, ConnectionDone, ConnectionLost
 from twisted.logger import Logger
 from twisted.python.failure import Failure
 from zope.interface import implementer
@@ -372,7 +372,8 @@ class Connection:
             self._tell("closed")
         elif reached:
             self._tell("disconnected", reason)
-        self.calls.end(f"{'lost' if reached else 'cannot connect to'} {self.address}: {reason.getErrorMessage()}")
+        why = "it was given up" if reason.check(ConnectionAborted) else reason.getErrorMessage()
+        self.calls.end(f"{'lost' if reached else 'cannot connect to'} {self.address}: {why}")
         outstanding, self.outstanding = self.outstanding, {}
         self.in_flight = 0
         for later in outstanding:

@@ -6,7 +6,9 @@ from typing import Any
 
 from twisted.internet.address import IPv4Address
 from twisted.internet.defer import Deferred
+from twisted.internet.error import ConnectionAborted
 from twisted.internet.interfaces import IProtocolFactory
+from twisted.python.failure import Failure
 from twisted.trial.unittest import SynchronousTestCase
 
 from smartgo.errors import CallFailed, CallTimedOut, NotConnected
@@ -309,11 +311,14 @@ class SilenceTests(DialCase):
     def test_silent(self) -> None:
         """A call of 3 s that ends without a byte read ends the connection, so that the next call dials anew."""
         answer = self.client.ask(HERE, request())
+        other = self.client.ask(HERE, request(), 9.0)
         wire = self.network.arrive()
         self.env.clock.pump([1] * 3)
         self.failureResultOf(answer, CallTimedOut)
         self.assertTrue(wire.aborted)
         self.assertEqual(self.client.connections, [])
+        wire.protocol.connectionLost(Failure(ConnectionAborted()))
+        self.assertEqual(str(self.failureResultOf(other, NotConnected).value), f"lost {HERE}: it was given up")
         self.client.ask(HERE, request())
         self.assertEqual(len(self.network.dials), 2)
 

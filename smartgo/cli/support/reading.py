@@ -12,12 +12,13 @@ import msgspec
 from smartgo.cli.support.progress import ProgressLine
 from smartgo.cli.support.session import ClusterSession
 from smartgo.cli.support.texts import moment_ms
+from smartgo.client.administration.asking import named
 from smartgo.client.internal.reading import QueueQueries, Span
 from smartgo.client.internal.records import readable
 from smartgo.client.internal.subscription import subscription, wanted
 from smartgo.client.messages import ReceivedMessage
 from smartgo.client.pullconsumer import TOOLS_GROUP, PullConsumer
-from smartgo.errors import NotConnected, PeerRefused
+from smartgo.errors import CallFailed, NotConnected, PeerRefused
 from smartgo.schema.bodies import MessageQueue
 from smartgo.schema.codes import ResponseCode
 
@@ -67,16 +68,28 @@ class TopicReader:
         self, begin: QueuePosition, end: QueuePosition | None = None, only: Collection[tuple[str, int]] = ()
     ) -> list[Span]:
         """
-        Return the offsets between two positions, by queue.
+        Return the offsets between two positions, by queue; without the queues of brokers that do not answer, which the
+        session is told.
 
         @param end: C{None} for the present end.
         @param only: broker names and ids of the queues to read; empty for all.
         @raise PeerRefused: with code 17, there is no such topic.
+        @raise CallFailed: no broker answers.
         """
         found = []
+        silent: dict[str, CallFailed] = {}
         for queue in await self._puller.queues(self._topic):
-            if not only or (queue.broker_name, queue.queue_id) in only:
+            if queue.broker_name in silent or (only and (queue.broker_name, queue.queue_id) not in only):
+                continue
+            try:
                 found.append(await self.span(queue, begin, end))
+            except PeerRefused:
+                raise
+            except CallFailed as error:
+                silent[queue.broker_name] = named(f"broker {queue.broker_name}", error)
+        if silent and not found:
+            raise next(iter(silent.values()))
+        self._session.admin.asking.go_on_without(list(silent.items()))
         return found
 
     async def span(self, queue: MessageQueue, begin: QueuePosition, end: QueuePosition | None = None) -> Span:

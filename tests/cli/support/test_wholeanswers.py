@@ -142,6 +142,23 @@ class DeafTests(MemoryCase):
         self.assertEqual(result.stderr.count("skipping broker broker-z"), 1)
         self.assertIn("group g-7: 1 dead letter neither resent nor acknowledged", result.stdout)
 
+    def test_read_by_queues(self) -> None:
+        """What is read queue by queue is read at the brokers that answer."""
+        self.cluster.register("broker-z", 20911, "Orders", "%DLQ%g")
+        self.env.network.listen("tcp:20911", Factory.forProtocol(Protocol))
+        self.cluster.send("%DLQ%g", b"dead")
+        for command, lines in (
+            (("msg", "search", "Orders", "--grep", "one", "-o", "jsonl"), 10),
+            (("msg", "export", "Orders"), 10),
+            (("dlq", "show", "g", "-o", "jsonl"), 1),
+        ):
+            result = self.invoke(*command, status=75)
+            self.assertEqual(result.stdout.count("\n"), lines, result.stdout)
+            self.assertRegex(result.stderr, r"this answer lacks broker-z \(no answer: (no answer within|lost 127)")
+            self.assertNotIn("abort", result.stderr)
+        self.cluster.env.network.kill(10911)
+        self.assertIn("broker-", self.refused("msg", "export", "Orders", status=75))
+
 
 class AllMissingTests(MemoryCase):
     """The only broker is missing."""
