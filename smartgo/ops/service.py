@@ -216,7 +216,9 @@ class Ops(Service):
         """
         self.alerts.look(brokers)
         if brokers is not None:
-            self.contents.look({one.name: one.log_bytes for one in brokers if one.up and one.id == MASTER})
+            masters = [one for one in brokers if one.up and one.id == MASTER]
+            self.contents.look({one.name: one.log_bytes for one in masters})
+            self.membership.table.timed({one.name: one.timed for one in masters if one.timed is not None})
         return self.contents.waits
 
     # -- start and stop ----------------------------------------------------------------------------------------

@@ -33,8 +33,10 @@ from smartgo.schema.fixed import fixed
 SLOT_MS: Final = 600_000
 """Milliseconds of delivery time that one slot file covers."""
 
+TIMERS_WAIT: Final = "timerCongestNum"
+"""The row of a broker's runtime information with the number of timed messages that wait, as RocketMQ 5 names it."""
 COUNTING: Final = "being counted"
-"""The value of C{timerCongestNum} in a broker's runtime information while it is not known how many messages wait."""
+"""The value of L{TIMERS_WAIT} in a broker's runtime information while it is not known how many messages wait."""
 
 RECALL_ENTRY: Final = 0
 MESSAGE_ENTRY: Final = 1

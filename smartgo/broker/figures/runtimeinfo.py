@@ -10,7 +10,7 @@ from smartgo.env.interfaces import IFiles
 from smartgo.env.product import product_version
 from smartgo.schema import refusalkind
 from smartgo.schema.record import decode
-from smartgo.schema.timers import COUNTING
+from smartgo.schema.timers import COUNTING, TIMERS_WAIT
 from smartgo.schema.topics import SCHEDULE_TOPIC
 from smartgo.store.openstore import OpenStore
 
@@ -74,7 +74,7 @@ class RuntimeInfo:
         }
         timers = self._store.timers
         if timers is not None:
-            info["timerCongestNum"] = str(timers.count) if timers.ready else COUNTING  # as RocketMQ 5 names it
+            info[TIMERS_WAIT] = str(timers.count) if timers.ready else COUNTING
         refusal = self._store.refusal
         if refusal is not None:
             # RocketMQ has nothing of this; a slave has it where it cannot copy.

@@ -8,6 +8,7 @@ from urllib.parse import quote, urlencode
 import click
 
 from smartgo.cli.support.completions import broker_names
+from smartgo.cli.support.membermemory import timed_messages
 from smartgo.cli.support.output import OUTPUT, TEXT, counted, moment, print_value
 from smartgo.cli.support.rest import RestClient, RestOptions, api_options
 from smartgo.cli.support.session import DRY_RUN, YES, confirm
@@ -88,9 +89,10 @@ def _sentence(found: dict[str, Any]) -> str:
     lost = found["unreachable"]
     if lost is None:
         return words
+    timed = f" So do {timed_messages(lost['timed'])}." if lost.get("timed") else ""
     if lost["countedMs"] is None or lost["messages"] is None:
-        return f"{words} What it stored is not known, and stays out of reach."
+        return f"{words} What it stored is not known, and stays out of reach.{timed}"
     return (
         f"{words} Its {counted(lost['messages'], 'message')} in {counted(lost['queues'], 'queue')} of"
-        f" {counted(lost['topics'], 'topic')} stay out of reach, and nothing will mention them."
+        f" {counted(lost['topics'], 'topic')} stay out of reach, and nothing will mention them.{timed}"
     )

@@ -27,6 +27,16 @@ SECONDS: Final = 6.0
 _PAGE: Final = 200
 
 
+def timed_messages(count: int) -> str:
+    """
+    Return in words how many timed messages wait.
+
+    >>> timed_messages(1)
+    '1 timed message that waits for delivery'
+    """
+    return f"{counted(count, 'timed message')} that {'waits' if count == 1 else 'wait'} for delivery"
+
+
 class MissingMember(msgspec.Struct, frozen=True, kw_only=True):
     """
     One broker process that was registered and is no longer.
@@ -34,8 +44,8 @@ class MissingMember(msgspec.Struct, frozen=True, kw_only=True):
     @ivar id: 0 for the master, above 0 for its slaves.
     @ivar last_seen_ms: when it was registered for the last time, wall clock.
     @ivar is_lost: whether no process of its broker answers.
-    @ivar queues: that cannot be reached, with so many C{messages}; C{None} while another process of its broker
-        answers, or where they are not known.
+    @ivar queues: that cannot be reached, with so many C{messages}, and C{timed} ones that wait; C{None} while another
+        process of its broker answers, or where they are not known.
     @ivar left: C{stopped} in order, C{vanished}, or C{None} for unknown; C{left_ms}: when it was stopped, wall clock.
     @ivar effect: what works without it and what does not, in sentences.
     """
@@ -48,6 +58,7 @@ class MissingMember(msgspec.Struct, frozen=True, kw_only=True):
     is_lost: bool = False
     queues: int | None = None
     messages: int | None = None
+    timed: int | None = None
     left: str | None = None
     left_ms: int | None = None
     effect: str = ""
@@ -62,11 +73,12 @@ class MissingMember(msgspec.Struct, frozen=True, kw_only=True):
         """Return what cannot be reached, as the end of a sentence; empty where that is nothing."""
         if not self.is_lost:
             return ""
+        timed = f", nor {timed_messages(self.timed)}" if self.timed else ""
         if self.queues is None:
-            return "; what it stored is not known, and cannot be reached"
+            return f"; what it stored is not known, and cannot be reached{timed}"
         if self.messages is None:
-            return f"; {counted(self.queues, 'queue')} cannot be reached, and what it stored is not known"
-        return f"; {counted(self.messages, 'message')} and {counted(self.queues, 'queue')} cannot be reached"
+            return f"; {counted(self.queues, 'queue')} cannot be reached{timed}, and what it stored is not known"
+        return f"; {counted(self.messages, 'message')} and {counted(self.queues, 'queue')} cannot be reached{timed}"
 
     @property
     def departure(self) -> str:
@@ -183,6 +195,7 @@ def _member(row: dict[str, Any]) -> MissingMember:
         is_lost=row["unreachable"] is not None,
         queues=lost["queues"] if known else None,
         messages=lost["messages"] if known else None,
+        timed=lost.get("timed"),
         left=row.get("left"),
         left_ms=row.get("leftMs"),
         effect=row.get("effect") or "",

@@ -60,12 +60,22 @@ class MembershipMetrics(Collector):
         queues = GaugeMetricFamily(
             "smartgo_unreachable_queues", "Queues of a broker of which no process answers.", labels=labels
         )
+        timed = GaugeMetricFamily(
+            "smartgo_unreachable_timed_messages",
+            "Timed messages that wait at a broker of which no process answers.",
+            labels=labels,
+        )
         masterless = set(self._membership.table.masterless())
         for key, lost in {(one.member.cluster, one.member.name): one.unreachable for one in statuses}.items():
             headless.add_metric(key, float(key[1] in masterless))
-            for family, count in ((messages, lost and lost.messages), (queues, lost and lost.queues)):
+            for family, count in (
+                (messages, lost and lost.messages),
+                (queues, lost and lost.queues),
+                (timed, lost and lost.timed),
+            ):
                 if lost is None or count is not None:  # what is not known has no sample
                     family.add_metric(key, float(count or 0))
         yield headless
         yield messages
         yield queues
+        yield timed

@@ -25,6 +25,7 @@ from smartgo.ops.reading.replicas import following_of
 from smartgo.ops.reading.view import ClusterView, each
 from smartgo.ops.web.partial import Missing
 from smartgo.schema import refusalkind
+from smartgo.schema.timers import TIMERS_WAIT
 
 LISTENED: Final = 1.0
 """Seconds between two looks while somebody listens."""
@@ -67,6 +68,7 @@ class BrokerFigures(msgspec.Struct, rename="camel"):
     @ivar refusal: why its store takes no messages; null where it takes them.
     @ivar clock_offset: seconds by which its wall clock is ahead of ours; null for unknown.
     @ivar contenders: addresses of others that claim to be the master of its name.
+    @ivar timed: timed messages that wait there for their time; null for unknown.
     @ivar counts: figures of its process that alerts judge, named as in C{GET /process}.
     """
 
@@ -88,6 +90,7 @@ class BrokerFigures(msgspec.Struct, rename="camel"):
     refusal: str | None = None
     clock_offset: float | None = None
     contenders: list[str] = []
+    timed: int | None = None
     counts: dict[str, float] = {}
 
 
@@ -363,6 +366,7 @@ def _row(place: BrokerPlace, told: Mapping[str, str] | str, now: float, last: _T
         None if following is None else following.state,
         None if following is None else following.behind,
         refusal=told.get(refusalkind.WORDS),
+        timed=int(waiting) if (waiting := told.get(TIMERS_WAIT, "")).isdecimal() else None,
         counts=counts_of(told),
     )
 

@@ -58,8 +58,17 @@ def _slaves(ids: Sequence[str]) -> str:
 
 def _lost(unreachable: Unreachable | None) -> str:
     if unreachable is None or unreachable.queues is None:
-        return "What it stored is not known, and cannot be reached."
+        return f"What it stored is not known, and cannot be reached{_timed(unreachable)}."
     queues = f"{unreachable.queues:,} queue{'' if unreachable.queues == 1 else 's'}"
     if unreachable.messages is None:
-        return f"{queues} cannot be reached, and what it stored is not known."
-    return f"{unreachable.messages:,} message{'' if unreachable.messages == 1 else 's'} and {queues} cannot be reached."
+        return f"{queues} cannot be reached{_timed(unreachable)}, and what it stored is not known."
+    messages = f"{unreachable.messages:,} message{'' if unreachable.messages == 1 else 's'}"
+    return f"{messages} and {queues} cannot be reached{_timed(unreachable)}."
+
+
+def _timed(unreachable: Unreachable | None) -> str:
+    """Return the timed messages that cannot be reached, as the end of a sentence; empty for none."""
+    count = None if unreachable is None else unreachable.timed
+    if not count:
+        return ""
+    return f", nor {count:,} timed message{' that waits' if count == 1 else 's that wait'} for delivery"

@@ -105,12 +105,14 @@ class Unreachable(msgspec.Struct, rename="camel"):
 
     @ivar topics: topics of applications that are at least in part there; C{queues} and C{messages} are theirs.
     @ivar counted_ms: when that was counted for the last time, wall clock; null: never.
+    @ivar timed: timed messages that waited there for their time; they are not among the messages. Null: not known.
     """
 
     topics: int | None
     queues: int | None
     messages: int | None
     counted_ms: int | None
+    timed: int | None = None
 
 
 class MemberStatus(NamedTuple):
@@ -133,6 +135,7 @@ class SavedMembership(msgspec.Struct, rename="camel"):
     members: list[BrokerMember]
     contents: dict[str, BrokerContent]
     lags: dict[str, BrokerLags] = {}
+    timed: dict[str, int] = {}
 
 
 def state_of_broker(processes: Mapping[int, ProcessState]) -> BrokerState:
@@ -173,6 +176,7 @@ class MembershipTable:
         self._registered: set[tuple[str, int]] | None = None  # None before the first observation
         self._silent: set[str] = set()  # addresses that did not answer when they were last asked
         self._contents: dict[str, BrokerContent] = {}
+        self._timed: dict[str, int] = {}  # timed messages that wait, by broker
         self.lags = GroupLags()
 
     # -- observing ---------------------------------------------------------------------------------------------
@@ -228,6 +232,10 @@ class MembershipTable:
             now_ms,
         )
 
+    def timed(self, counts: Mapping[str, int]) -> None:
+        """Take how many timed messages wait at brokers, by name."""
+        self._timed.update(counts)
+
     def _bound(self) -> None:
         over = len(self._members) - MEMBERS
         if over > 0:
@@ -239,6 +247,7 @@ class MembershipTable:
         del self._members[member.name, member.id]
         if not any(name == member.name for name, _ in self._members):
             self._contents.pop(member.name, None)
+            self._timed.pop(member.name, None)
             self.lags.forget(member.name)
 
     # -- states ------------------------------------------------------------------------------------------------
@@ -300,14 +309,20 @@ class MembershipTable:
         return any(one == name for one, _ in self._registered or ())
 
     def _lost(self, name: str) -> Unreachable:
-        content = self._contents.get(name)
+        content, timed = self._contents.get(name), self._timed.get(name)
         if content is None:
-            return Unreachable(None, None, None, None)
-        return Unreachable(content.count or None, content.queues or None, content.messages or None, content.counted_ms)
+            return Unreachable(None, None, None, None, timed)
+        return Unreachable(
+            content.count or None, content.queues or None, content.messages or None, content.counted_ms, timed
+        )
 
     def content(self, name: str) -> BrokerContent | None:
         """Return what a broker had when it was last asked; C{None} if it never was."""
         return self._contents.get(name)
+
+    def timed_at(self, name: str) -> int | None:
+        """Return how many timed messages waited at a broker when it last told; C{None} if it never did."""
+        return self._timed.get(name)
 
     def topics_lost(self) -> dict[str, dict[str, TopicContent]]:
         """Return what cannot be reached by topic, then by broker; unknown numbers where its broker's is unknown."""
@@ -340,6 +355,8 @@ class MembershipTable:
             self._members.setdefault((one.name, one.id), one)
             if one.name in before.contents:
                 self._contents.setdefault(one.name, before.contents[one.name])
+            if one.name in before.timed:
+                self._timed.setdefault(one.name, before.timed[one.name])
             if one.name in before.lags:
                 self.lags.put_back(one.name, before.lags[one.name])
 
@@ -348,12 +365,13 @@ class MembershipTable:
     def saved(self) -> SavedMembership:
         """Return what to save."""
         members = [self._members[key] for key in sorted(self._members)]
-        return SavedMembership(members, dict(self._contents), self.lags.saved())
+        return SavedMembership(members, dict(self._contents), self.lags.saved(), dict(self._timed))
 
     def restore(self, saved: SavedMembership) -> None:
         """Load what was saved."""
         self._members = {(one.name, one.id): one for one in saved.members}
         self._contents = {name: one for name, one in saved.contents.items() if self.members_of(name)}
+        self._timed = {name: count for name, count in saved.timed.items() if self.members_of(name)}
         self.lags.restore({name: one for name, one in saved.lags.items() if self.members_of(name)})
 
 

@@ -137,17 +137,19 @@ def _add_state(row: BrokerRow, status: MemberStatus) -> None:
     row.left, row.left_ms = status.member.left, status.member.left_ms
 
 
-def broker_view(rows: list[BrokerRow], runtime: dict[str, str] | str, content: BrokerContent | None) -> BrokerView:
+def broker_view(
+    rows: list[BrokerRow], runtime: dict[str, str] | str, content: BrokerContent | None, timed: int | None
+) -> BrokerView:
     """
     Return a broker with its runtime information.
 
     @param rows: its processes by id, at least one; the first is the one that is shown.
     @param runtime: what that one told, or why it did not.
-    @param content: what the broker has.
+    @param content: what the broker has; C{timed}: how many timed messages wait there.
     """
     counted = None
     if content is not None:
-        counted = Unreachable(content.count, content.queues, content.messages, content.counted_ms)
+        counted = Unreachable(content.count, content.queues, content.messages, content.counted_ms, timed)
     fields = {name: getattr(rows[0], name) for name in rows[0].__struct_fields__}
     return BrokerView(**fields, runtime=runtime if isinstance(runtime, dict) else {}, members=rows, content=counted)
 

@@ -186,6 +186,7 @@ class ClusterApi:
             _sum_known(one.queues for one in lost),
             _sum_known(one.messages for one in lost),
             min(counted, default=None),
+            sum(timed) if (timed := [one.timed for one in lost if one.timed is not None]) else None,
         )
 
     # -- brokers -----------------------------------------------------------------------------------------------
@@ -208,8 +209,8 @@ class ClusterApi:
         if not rows:
             raise Problem(404, f"there is no broker {call.path.name}", "broker-not-found")
         told = (await self._view.runtimes.get()).get(rows[0].address, "")
-        content = self._view.membership.table.content(call.path.name)
-        return broker_view(rows, told if rows[0].up else "", content)
+        table, name = self._view.membership.table, call.path.name
+        return broker_view(rows, told if rows[0].up else "", table.content(name), table.timed_at(name))
 
     @route(
         "GET",

@@ -59,6 +59,18 @@ class MemoryCase(SynchronousTestCase):
 class GoneTests(MemoryCase):
     """A broker that is no longer registered."""
 
+    def test_timed(self) -> None:
+        """Timed messages that waited there are told, too."""
+        due_ms = self.cluster.env.clock.wall_ms() + 3_600_000
+        sent = self.cluster.send("Orders", b"later", properties={"UNIQ_KEY": "7F", "TIMER_DELIVER_MS": str(due_ms)})
+        self.assertEqual(sent.code, 0, sent.remark)
+        self.cluster.pump(12.0, 1.0)
+        self.vanish()
+        [row] = self.get("/brokers")["items"]
+        self.assertEqual((row["unreachable"]["messages"], row["unreachable"]["timed"]), (10, 1))
+        self.assertEqual(self.get("/cluster")["unreachable"]["timed"], 1)
+        self.assertIn("4 queues cannot be reached, nor 1 timed message that waits for delivery.", row["effect"])
+
     def test_brokers(self) -> None:
         """Lists, the broker's own page and the totals show it as missing, with what cannot be reached."""
         before = self.get("/brokers")["items"][0]

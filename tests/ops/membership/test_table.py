@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 
+import msgspec
 from twisted.trial.unittest import SynchronousTestCase
 
 from smartgo.client.administration.brokers import BrokerPlace
@@ -138,6 +139,24 @@ class ContentTests(SynchronousTestCase):
         lost = self.members.topics_lost()
         self.assertEqual(lost["Orders"], {"broker-a": TopicContent(4, 1000)})
         self.assertEqual(sorted(lost), ["%RETRY%g", "Bills", "Orders"])
+
+    def test_timed(self) -> None:
+        """Timed messages that wait are told beside the others, kept over a restart, and forgotten with the broker."""
+        self.members.timed({"broker-a": 3, "broker-b": 0})
+        self.members.observe([B0], 2000)
+        expected = {"broker-a": Unreachable(2, 6, 1005, 1500, 3)}
+        self.assertEqual(self.members.lost(), expected)
+        again = MembershipTable()
+        again.restore(read_saved(msgspec.json.encode(self.members.saved())))
+        again.observe([B0], 3000)
+        self.assertEqual(again.lost(), expected)
+        before = again.saved()
+        gone = again.members_of("broker-a")
+        again.forget(gone)
+        again.put_back(gone, before)
+        self.assertEqual(again.lost(), expected)
+        again.forget(gone)
+        self.assertEqual((again.lost(), again.saved().timed), ({}, {"broker-b": 0}))
 
     def test_slave_answers(self) -> None:
         """Where a slave answers, its messages can be reached."""

@@ -55,6 +55,7 @@ export function orphan(one) {
 // A sentence about what cannot be reached; null where that is nothing.
 export function lossText(lost) {
   if (!lost) return null;
-  if (lost.messages === null) return lost.queues === null ? t("broker.lost.unknown") : t("broker.lost.uncounted", { queues: number(lost.queues) });
-  return tn("broker.lost", lost.messages, { queues: number(lost.queues), topics: number(lost.topics) });
+  const timed = lost.timed ? ` ${t("broker.lost.timed", { n: number(lost.timed) })}` : "";
+  if (lost.messages === null) return (lost.queues === null ? t("broker.lost.unknown") : t("broker.lost.uncounted", { queues: number(lost.queues) })) + timed;
+  return tn("broker.lost", lost.messages, { queues: number(lost.queues), topics: number(lost.topics) }) + timed;
 }
