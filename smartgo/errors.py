@@ -9,6 +9,7 @@ sentence. Anything else is a bug: logged with its traceback and answered as a sy
 from __future__ import annotations
 
 from collections.abc import Mapping
+from datetime import UTC, datetime
 from typing import Final
 
 
@@ -224,6 +225,10 @@ class NotConnected(CallFailed):
     """The connection could not be made, or was lost before the answer came."""
 
 
+class BrokerUnknown(CallFailed):
+    """No broker of this name, or no master of it, is registered."""
+
+
 class PeerRefused(CallFailed):
     """
     The peer answered with an error code.
@@ -323,6 +328,25 @@ class LogTorn(SmartgoError):
 
 class NoSuchMessage(SmartgoError):
     """No readable message at that place."""
+
+
+class MessageWaits(NoSuchMessage):
+    """
+    A message is in no topic yet: it waits for its time of delivery.
+
+    @ivar id: its message id.
+    @ivar topic: the topic that it will be in.
+    @ivar due_ms: its time of delivery, wall clock.
+    """
+
+    def __init__(self, id: str, topic: str, due_ms: int) -> None:
+        due = datetime.fromtimestamp(due_ms / 1000, UTC).isoformat(" ", "milliseconds")
+        super().__init__(
+            f"message {id} is not in topic {topic} yet: it waits for its delivery at {due}, unless it was recalled"
+        )
+        self.id = id
+        self.topic = topic
+        self.due_ms = due_ms
 
 
 class NoOrigin(SmartgoError):

@@ -12,12 +12,12 @@ from smartgo.cli.support.membermemory import timed_messages
 from smartgo.cli.support.output import OUTPUT, TEXT, counted, moment, print_value
 from smartgo.cli.support.rest import RestClient, RestOptions, api_options
 from smartgo.cli.support.session import DRY_RUN, YES, confirm
-from smartgo.cli.support.texts import examples
+from smartgo.cli.support.texts import broker_process, examples
 from smartgo.client.administration.brokers import subject_of
 
 
 @click.command(
-    "forget", epilog=examples("smartgo cluster forget broker-a --dry-run", "smartgo cluster forget broker-a --id 1")
+    "forget", epilog=examples("smartgo cluster forget broker-a --dry-run", "smartgo cluster forget broker-a#1")
 )
 @click.argument("broker", shell_complete=broker_names)
 @click.option(
@@ -33,6 +33,8 @@ def forget(rest: RestOptions, broker: str, broker_id: int | None, dry_run: bool,
     It shows first which messages and queues will no longer be mentioned. Files are not touched; a broker that registers
     again is expected again. A broker that is registered is not taken out of service: stop it first.
     """
+
+    broker, broker_id = broker_process(broker, broker_id)
 
     async def work(api: RestClient) -> None:
         where = f"/brokers/{quote(broker, safe='')}"

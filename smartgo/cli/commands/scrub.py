@@ -11,7 +11,7 @@ from smartgo.cli.support.completions import broker_names
 from smartgo.cli.support.output import OUTPUT, TEXT, Columns, counted, moment, print_members, print_rows, size, span
 from smartgo.cli.support.rest import RestClient, RestOptions, api_options
 from smartgo.cli.support.running import MISSING, CommandError
-from smartgo.cli.support.texts import examples
+from smartgo.cli.support.texts import broker_process, examples
 
 _DAMAGED: Final[Columns[dict[str, Any]]] = {
     "position": lambda row: str(row["offset"]),
@@ -30,7 +30,7 @@ _DAMAGED: Final[Columns[dict[str, Any]]] = {
         "smartgo cluster scrub start",
         "smartgo cluster scrub status --check",
         "smartgo cluster scrub start broker-a",
-        "smartgo cluster scrub status broker-a --id 1",
+        "smartgo cluster scrub status broker-a#1",
     ),
 )
 @click.argument("what", type=click.Choice(["status", "start", "stop"]), default="status")
@@ -55,6 +55,8 @@ def scrub(rest: RestOptions, what: str, broker: str | None, broker_id: int | Non
 
     if broker is None and broker_id is not None:
         raise click.UsageError("--id needs the name of a broker")
+    if broker is not None:
+        broker, broker_id = broker_process(broker, broker_id)
 
     async def work(api: RestClient) -> None:
         order = {"running": what == "start"}

@@ -321,8 +321,12 @@ def consume(
         await consumer.start()
         watch.follow(say)
         if not any(queue.topic == topic for queue in consumer.queues):
-            absent = "is at no broker that is registered" if watch.sentence else "does not exist yet"
-            say(f"waiting: topic {topic} {absent}, or other members have all its queues")
+            if session.client.routes.known(topic) is not None:
+                say(f"waiting: other members of group {group} have all queues of topic {topic}")
+            elif watch.sentence:
+                say(f"waiting: topic {topic} is at no broker that is registered")
+            else:
+                say(f"waiting: topic {topic} does not exist yet")
         await ended
 
     cluster.stream(work)

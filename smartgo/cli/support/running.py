@@ -32,6 +32,7 @@ from smartgo.errors import (
     BadBody,
     BadHeader,
     BadName,
+    BrokerUnknown,
     CallTimedOut,
     MessageIllegal,
     NoQueueTakesMessages,
@@ -113,6 +114,8 @@ def command_error(error: SmartgoError) -> CommandError:
         if words and error.code == ResponseCode.SYSTEM_ERROR:
             return CommandError(words, status)  # the number says no more than that something is wrong
         return CommandError(f"{words or 'request refused'} (response code {error.code})", status)
+    if isinstance(error, BrokerUnknown):
+        return CommandError(f"{error} (those that are missing: smartgo cluster ls)", FAILED)
     if isinstance(error, NoSuchMessage):
         return CommandError(str(error), MISSING)
     return CommandError(str(error), FAILED)

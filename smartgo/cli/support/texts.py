@@ -48,3 +48,18 @@ def moment_ms(text: str, context: click.Context, option: click.Parameter, others
             f"{text!r} is not valid; use {others}, or a time such as 2030-12-31T23:59", context, option
         ) from None
     return round(found.timestamp() * 1000)
+
+
+def broker_process(text: str, broker_id: int | None) -> tuple[str, int | None]:
+    """
+    Return the broker name and the id of a process that is named as people see it: C{broker-a#1}, or C{broker-a}.
+
+    @param broker_id: of C{--id}; it stays where the text has none.
+    @raise click.UsageError: the text has another id.
+    """
+    name, mark, number = text.rpartition("#")
+    if not mark or not number.isdecimal():
+        return text, broker_id
+    if broker_id not in (None, int(number)):
+        raise click.UsageError(f"{text} and --id {broker_id} name different processes")
+    return name, int(number)

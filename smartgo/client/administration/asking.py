@@ -13,7 +13,7 @@ from twisted.python.failure import Failure
 from smartgo.client.client import Client, succeeded
 from smartgo.client.internal.outages import SILENCE
 from smartgo.client.internal.route import MASTER
-from smartgo.errors import BadBody, CallFailed, CallTimedOut, NotConnected, PeerRefused
+from smartgo.errors import BadBody, BrokerUnknown, CallFailed, CallTimedOut, NotConnected, PeerRefused
 from smartgo.schema.bodies import Body, ClusterInfo
 from smartgo.schema.codes import RequestCode, ResponseCode
 from smartgo.schema.command import Command
@@ -328,5 +328,5 @@ def _addresses(
     for name in brokers or ():
         if name not in found:
             kind = "broker" if name not in table else "master of broker"
-            raise CallFailed(f"there is no {kind} {name}; there is: {', '.join(found) or 'none'}")
+            raise BrokerUnknown(f"there is no {kind} {name}; there is: {', '.join(found) or 'none'}")
     return found if brokers is None else {name: found[name] for name in sorted(brokers)}

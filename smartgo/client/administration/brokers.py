@@ -14,7 +14,7 @@ from smartgo.client.administration.asking import Asking, body_of, deferred
 from smartgo.client.client import header_of
 from smartgo.client.internal.route import MASTER
 from smartgo.config.properties import parse, render
-from smartgo.errors import CallFailed, PeerRefused, SettingError
+from smartgo.errors import BrokerUnknown, CallFailed, PeerRefused, SettingError
 from smartgo.schema.bodies import (
     BackupReport,
     BrokerStatsData,
@@ -95,7 +95,8 @@ class Brokers:
     """
     Queries and changes of brokers. The methods fail as L{smartgo.client.admin.Admin} says.
 
-    A broker is given by its name, which means the master of that name, or by its address C{host:port}.
+    A broker is given by its name, which means the master of that name, by that of a slave (C{broker-a#1}), or by its
+    address C{host:port}.
     """
 
     def __init__(self, asking: Asking) -> None:
@@ -121,7 +122,12 @@ class Brokers:
     async def _address(self, broker: str) -> str:
         if ":" in broker:
             return broker
-        return (await self._asking.masters([broker]))[broker]
+        if "#" not in broker:
+            return (await self._asking.masters([broker]))[broker]
+        places = {one.subject: one.address for one in places_of(await self._asking.cluster())}
+        if broker not in places:
+            raise BrokerUnknown(f"there is no broker {broker}; there is: {', '.join(places) or 'none'}")
+        return places[broker]
 
     # -- how they are doing ----------------------------------------------------------------------------------
 

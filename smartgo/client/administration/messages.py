@@ -15,10 +15,13 @@ from smartgo.client.internal.records import FoundMessage, readable
 from smartgo.client.internal.search import BrokerSearch, address_in
 from smartgo.client.internal.topicsweep import in_order, sweep
 from smartgo.client.messages import ReceivedMessage, received
-from smartgo.errors import BadCompression, BadHeader, BodyTooLong, CallFailed, NoSuchMessage
+from smartgo.errors import BadCompression, BadHeader, BadRecord, BodyTooLong, CallFailed, MessageWaits, NoSuchMessage
 from smartgo.schema.bodies import MessageQueue
 from smartgo.schema.headerfields import INT64_MAX
 from smartgo.schema.message import UniqueId
+from smartgo.schema.properties import REAL_TOPIC
+from smartgo.schema.timers import waiting_due_ms
+from smartgo.schema.topics import TIMER_TOPIC
 
 
 class Messages:
@@ -67,8 +70,18 @@ class Messages:
         L{smartgo.client.internal.topicsweep.SWEPT} of them.
 
         @raise NoSuchMessage: through the Deferred: there is none.
+        @raise MessageWaits: through the Deferred: it waits for its time of delivery.
         @raise BadHeader: through the Deferred: that is no id of either kind, and no topic is named.
         """
+        try:
+            return await self._found(id, topic)
+        except NoSuchMessage:
+            waiting = await self._waiting(id)
+            if waiting is None or topic not in (None, waiting.topic):
+                raise
+            raise waiting from None
+
+    async def _found(self, id: str, topic: str | None) -> ReceivedMessage:
         if topic is None:
             try:
                 return await self.by_id(id)
@@ -82,6 +95,21 @@ class Messages:
             return await self.by_id(id)
         except BadHeader:
             raise NoSuchMessage(f"there is no message {id} in topic {topic}") from None
+
+    async def _waiting(self, id: str) -> MessageWaits | None:
+        """Return when a message with a delivery time is due, by its unique id; C{None} if none waits."""
+        try:
+            records = readable(await self._search.by_unique_key(TIMER_TOPIC, id, await self._asking.readable()))
+        except CallFailed:
+            return None
+        for one in records:
+            try:
+                due_ms = waiting_due_ms(one.properties, one.stored_ms)
+            except BadRecord:
+                continue
+            if due_ms > self._asking.client.env.clock.wall_ms():
+                return MessageWaits(id, one.properties.get(REAL_TOPIC, one.topic), due_ms)
+        return None
 
     async def _in_any_topic(self, id: str) -> ReceivedMessage:
         """Return the message that a producer gave an id, of whatever topic. @raise NoSuchMessage: none was found."""

@@ -45,6 +45,19 @@ class BrokerTests(ClusterCase):
         self.assertEqual(states, {("broker-a", 0): "missing", ("broker-a", 1): "up"})
         self.assertIn("missing: broker-a", result.stderr)
 
+    def test_named_slave(self) -> None:
+        """A slave is named as alerts name it; a broker that is not registered may be missing."""
+        self.cluster.stop()
+        self.cluster = type(self.cluster)(self.env, brokerRole="SLAVE", brokerId="1", storePathRootDir="/slave")
+        self.assertEqual(self.json("cluster", "show", "broker-a#1")["brokerRole"], "SLAVE")
+        self.assertIn(
+            "there is no broker broker-a#2; there is: broker-a#1",
+            self.refused("cluster", "show", "broker-a#2", status=1),
+        )
+        said = self.refused("cluster", "show", "broker-a", status=1)
+        self.assertIn("there is no master of broker broker-a", said)
+        self.assertIn("(those that are missing: smartgo cluster ls)", said)
+
     def test_show(self) -> None:
         """A broker tells of itself, by its name and by its address."""
         by_name = self.json("cluster", "show", "broker-a")

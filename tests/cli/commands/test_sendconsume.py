@@ -147,6 +147,18 @@ class TimedTests(ClusterCase):
         late = self.invoke("msg", "recall", found["recall_handle"], status=1).stderr
         self.assertIn("it is too late to recall it: it was due at ", late)
 
+    def test_shown(self) -> None:
+        """Of a message that waits nobody says that there is none; delivered, it is shown."""
+        self.out("send", "T", "first")
+        found = self.json("send", "T", "timed", "--delay", "2m")
+        name = found["message_id"]
+        for words in (("show", name), ("show", name, "-T", "T"), ("track", name)):
+            said = self.refused("msg", *words, status=66)
+            self.assertIn(f"message {name} is not in topic T yet: it waits for its delivery at 2023-", said)
+        self.assertIn("there is no message", self.refused("msg", "show", name, "-T", "TBW102", status=66))
+        self.cluster.pump(130, 0.5)
+        self.assertIn("timed", self.out("msg", "show", name))
+
     def test_past(self) -> None:
         """A message whose time of delivery is past is delivered at once, which is said."""
         self.assertIn("its time is past: it is delivered at once", self.out("send", "T", "late", "--at", "2020-01-01"))
