@@ -6,12 +6,14 @@ Source: C{common/producer/RecallMessageHandle.java} of RocketMQ 5.3.3. Clients t
 
 from __future__ import annotations
 
+import re
 from base64 import urlsafe_b64decode, urlsafe_b64encode
 from binascii import Error
 from typing import Final, NamedTuple
 
 from smartgo.errors import IllegalOperation
 
+_BASE64: Final = re.compile("[A-Za-z0-9_-]*={0,2}")
 _VERSION: Final = "v1"
 _WORDS: Final = 5
 _INVALID: Final = "recall handle is invalid"
@@ -36,8 +38,11 @@ class RecallHandle(NamedTuple):
     @classmethod
     def parse(cls, text: str) -> RecallHandle:
         """Read a handle. @raise IllegalOperation: it is none."""
+        # the decoder below reads only what stands before the padding, and passes over what is no digit
+        if _BASE64.fullmatch(text) is None or len(text) % 4:
+            raise IllegalOperation(_INVALID)
         try:
-            words = urlsafe_b64decode(text.encode()).decode().split(" ")
+            words = urlsafe_b64decode(text).decode().split(" ")
         except (Error, ValueError):
             raise IllegalOperation(_INVALID) from None
         if words[0] != _VERSION or len(words) < _WORDS:
