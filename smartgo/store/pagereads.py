@@ -40,18 +40,34 @@ class TolerantFiles(proxyForInterface(IFiles, "_files")):  # type: ignore[misc]
 
     _files: IFiles
 
+    def __init__(self, files: IFiles) -> None:
+        super().__init__(files)
+        self._unreadable: dict[str, dict[int, str]] = {}  # by path: where pages begin, and why; not asked for again
+
     def read_at(self, path: str, offset: int, size: int) -> bytes:
         """See L{IFiles.read_at}."""
+        try:
+            return self._files.read_at(path, offset, size)
+        except OSError as error:
+            if not is_unreadable(error):
+                raise
+        failed = self._unreadable.setdefault(path, {})
 
         def read(at: int, count: int) -> bytes | None:
+            page = at - at % PAGE
+            if page in failed:
+                return None
             try:
                 return self._files.read_at(path, at, count)
             except OSError as error:
                 if not is_unreadable(error):
                     raise
+                failed[page] = error.strerror or str(error)
                 return None
 
-        data = read(offset, size)
-        if data is not None:
-            return data
         return read_pages(read, offset, min(offset + size, self._files.size(path)))
+
+    def unreadable(self, path: str, begin: int, end: int) -> str:
+        """Return why the disk could not read a page of a range that was read; empty where it could read all of it."""
+        failed = self._unreadable.get(path, {})
+        return next((why for page, why in sorted(failed.items()) if page < end and page + PAGE > begin), "")

@@ -40,6 +40,16 @@ class PageTests(SynchronousTestCase):
             found = self.tolerant.read_at(PATH, begin, end - begin)
             self.assertEqual(found, bytes(expected[begin:end]), begin)
 
+    def test_told(self) -> None:
+        """Of a range that was read it is told whether it has such a page; that page is not asked for again."""
+        self.assertEqual(self.tolerant.unreadable(PATH, 0, 3 * PAGE), "")
+        self.tolerant.read_at(PATH, 0, 3 * PAGE)
+        for begin, end, told in ((0, PAGE, False), (PAGE - 1, PAGE + 1, True), (2 * PAGE, 3 * PAGE, False)):
+            self.assertEqual(bool(self.tolerant.unreadable(PATH, begin, end)), told)
+        self.asked.clear()
+        self.tolerant.read_at(PATH, PAGE - 1, PAGE + 2)
+        self.assertEqual(self.asked, [(PAGE - 1, PAGE + 2), (PAGE - 1, 1), (2 * PAGE, 1)])
+
     def test_at_once(self) -> None:
         """A range that can be read is read at once."""
         self.assertEqual(self.tolerant.read_at(PATH, 2 * PAGE, PAGE + 5), self.data[2 * PAGE : 3 * PAGE + 5])

@@ -37,6 +37,7 @@ from smartgo.store.backuppruning import ABOUT, BackupAbout
 from smartgo.store.checkpoint import CheckpointFiles, CheckpointSlot, QueueTable
 from smartgo.store.damage import RegionIndex
 from smartgo.store.filequeue import FileQueue
+from smartgo.store.pagereads import TolerantFiles
 from smartgo.store.queues.file import QueueKey, round_up
 from smartgo.store.settings import LOG_FILE_SIZE, QUEUE_FILE_SIZE, StoreSettings
 from smartgo.store.storelayout import StoreLayout
@@ -59,6 +60,7 @@ class OfflineStore:
     """
     One store directory.
 
+    @ivar files: the files; what the disk cannot read of one is zeros.
     @ivar own: smartgo's checkpoint, C{None} without one; C{peer}: RocketMQ's.
     @ivar table: smartgo's table of queues, if it is whole.
     @ivar aborted: the abort marker is there.
@@ -85,7 +87,7 @@ class OfflineStore:
         """
         if not files.is_directory(root):
             raise StoreError(f"{root} is not a directory")
-        self.files = files
+        self.files = files = TolerantFiles(files)
         self.root = root
         self.settings = settings
         self.log_directory = settings.commitlog_directory or posixpath.join(root, "commitlog")
@@ -135,6 +137,13 @@ class OfflineStore:
     def run_at(self, offset: int) -> FileQueue | None:
         """Return the log files that hold a physical offset, C{None} where a file is missing."""
         return next((run for run in self.runs if run.begin <= offset < run.end), None)
+
+    def unreadable(self, begin: int, end: int) -> str:
+        """Return why the disk could not read some of a range of the log that was read; empty where it could."""
+        run = self.run_at(begin)
+        file = None if run is None else run.find(begin)
+        why = "" if file is None else self.files.unreadable(file.path, begin - file.base, end - file.base)
+        return f"{regions.UNREADABLE}: {why}" if why else ""
 
     def place(self, offset: int) -> str:
         """Return file and byte of a physical offset, for people; beyond the first file the offset too, for hexdump."""

@@ -93,8 +93,12 @@ class LogWalk:
                 if region is not None:
                     break
                 self.position = scan.position
-                if message.physical_offset >= self._marked_from and 0 in message.properties:
-                    yield LogDamage(message.physical_offset, scan.position, DamageKind.MIDDLE, _TORN, self._stored_ms)
+                begin = message.physical_offset
+                wrong = self._store.unreadable(begin, begin + message.size)  # zeros may pass for its properties
+                if not wrong and begin >= self._marked_from and 0 in message.properties:
+                    wrong = _TORN
+                if wrong:
+                    yield LogDamage(begin, scan.position, DamageKind.MIDDLE, wrong, self._stored_ms)
                     continue
                 self._before_ms, self._stored_ms = self._stored_ms, message.stored_ms
                 yield message
@@ -107,6 +111,7 @@ class LogWalk:
             if scan.stop is Stop.END or (scan.stop is Stop.EMPTY and not self._goes_on(run, at)):
                 return
             damage = self._damage(run, at, scan)
+            damage = damage._replace(reason=self._store.unreadable(at, damage.end) or damage.reason)
             if damage.end > damage.begin:
                 yield damage
             at = damage.end

@@ -64,10 +64,10 @@ class StoreRepair:
         """
         @param donor: a directory of the same log: a slave's, its master's, or a backup.
         """
-        self._files = files
         self._root = root
         self._check = StoreCheck(files, root, settings)
         self._store = OfflineStore(files, root, settings)
+        self._files = self._store.files
         elsewhere = msgspec.structs.replace(settings, commitlog_directory=None)  # that is this store's
         self._donor = None if donor is None else OfflineStore(files, donor, elsewhere)
         self._quarantine = posixpath.join(root, DIRECTORY)
@@ -206,7 +206,9 @@ class StoreRepair:
         other = None if run is None else run.find(piece.begin)
         if other is None or other.base != file.base or other.size != file.size or piece.is_tail:
             return b""
-        return self._files.read_at(other.path, piece.begin - other.base, piece.end - piece.begin)
+        begin, end = piece.begin - other.base, piece.end - other.base
+        data: bytes = self._files.read_at(other.path, begin, end - begin)
+        return b"" if self._files.unreadable(other.path, begin, end) else data
 
     def _plan_tables(self, plan: RepairPlan) -> None:
         for name in table_names(self._files, self._root):

@@ -157,7 +157,7 @@ class StoreCheck:
         """Return the physical offset where the written part of the log ends, by the last file that holds data."""
         for run in reversed(self._store.runs):
             for file in reversed(run.files):
-                last = written_end(self._files, file.path, 0, file.size, self._check_cancelled)
+                last = written_end(self._store.files, file.path, 0, file.size, self._check_cancelled)
                 if last:
                     return file.base + last
         return self._store.begin

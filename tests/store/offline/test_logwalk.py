@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import posixpath
 import random
 import struct
@@ -9,6 +10,7 @@ import struct
 from twisted.trial.unittest import SynchronousTestCase
 
 from smartgo.schema.regions import Region, encode
+from smartgo.store import pagereads
 from smartgo.store.offline.directory import OfflineStore
 from smartgo.store.offline.logwalk import DamageKind, LogDamage, LogWalk
 from smartgo.store.settings import StoreSettings
@@ -49,6 +51,26 @@ class LogWalkTests(SynchronousTestCase):
         """Without damage all records come, and the end is known."""
         self.assertEqual(self.walk(), (self.offsets, [], self.ends[1]))
         self.assertEqual(self.walk(LOG_SIZE + 5)[0], [one for one in self.offsets if one >= LOG_SIZE])
+
+    def test_unreadable(self) -> None:
+        """What the disk cannot read is damage of its record, in the properties too, which have no checksum."""
+        self.patch(pagereads, "PAGE", 16)
+        read_at = self.files.read_at
+
+        def failing(path: str, at: int, size: int) -> bytes:
+            if path == self.path(0) and at <= self.bad and self.bad - self.bad % 16 < at + size:
+                raise OSError(errno.EIO, "Input/output error", path)
+            return bytes(read_at(path, at, size))
+
+        self.patch(self.files, "read_at", failing)
+        for number in (0, 30):
+            begin, size = self.offsets[number], self.sizes[number]
+            for self.bad in (begin + 20, begin + 100, (begin + size) // 16 * 16 - 1):
+                found, damage, end = self.walk()
+                self.assertEqual(found, [one for one in self.offsets if one != begin])
+                self.assertEqual([(one.begin, one.end) for one in damage], [(begin, begin + size)])
+                self.assertEqual(damage[0].reason, "cannot be read: Input/output error")
+                self.assertEqual(end, self.ends[1])
 
     def test_place(self) -> None:
         """The place of an offset is told by file and byte, and by the offset where the two differ."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import json
 import posixpath
 import random
@@ -14,6 +15,7 @@ import msgspec
 from smartgo.schema.index import Geometry
 from smartgo.schema.properties import find
 from smartgo.schema.regions import Region, encode
+from smartgo.store import pagereads
 from smartgo.store.damagefill import TOPIC, fill, is_fill
 from smartgo.store.offline.directory import OfflineStore
 from smartgo.store.offline.logwalk import LogDamage, LogWalk
@@ -304,6 +306,41 @@ class RepairTests(RepairCase):
         served = sorted(one.physical_offset for queue in (0, 1) for one in self.read_all(store, "T", queue))
         lost = {self.offsets[21]}  # of the one range the other directory has record 20
         self.assertEqual(served, [one for one in self.offsets if one not in lost])
+        self.close(self.env, store)
+
+    def test_donor_for_the_unreadable(self) -> None:
+        """What the disk cannot read is taken from there too; with what the other's disk cannot read nothing is done."""
+        self.patch(pagereads, "PAGE", 16)
+        for path, data in self.tree().items():
+            target = path.replace(ROOT, "/slave", 1)
+            self.files.make_directories(posixpath.dirname(target))
+            self.files.create(target, data)
+        places = [self.log(self.offsets[number]) for number in (3, 20)]
+        bad = {(path, at + 96) for path, at in places}
+        other = places[1][0].replace(ROOT, "/slave", 1)
+        bad.add((other, places[1][1] + self.offsets[21] - self.offsets[20] - 1))
+        read_at, overwrite = self.files.read_at, self.files.overwrite
+
+        def failing(path: str, at: int, size: int) -> bytes:
+            if any(path == one and at <= place and place - place % 16 < at + size for one, place in bad):
+                raise OSError(errno.EIO, "Input/output error", path)
+            return bytes(read_at(path, at, size))
+
+        def written(path: str, at: int, data: bytes) -> None:
+            """A disk has other blocks for those that it cannot read."""
+            bad.difference_update([one for one in bad if one[0] == path and at <= one[1] < at + len(data)])
+            overwrite(path, at, data)
+
+        self.patch(self.files, "read_at", failing)
+        self.patch(self.files, "overwrite", written)
+        found = self.check(self.env, self.settings)
+        self.assertEqual(len([one for one in found if "cannot be read: Input/output error" in one]), 2, found)
+        plan = self.repair(self.env, self.settings, "/slave")
+        places_of = [(self.offsets.index(piece.begin), piece.donated) for piece in plan.pieces]
+        self.assertEqual(places_of, [(3, True), (20, False)])
+        store = self.opened(self.env, self.settings)
+        served = sorted(one.physical_offset for queue in (0, 1) for one in self.read_all(store, "T", queue))
+        self.assertEqual(served, [one for one in self.offsets if one != self.offsets[20]])
         self.close(self.env, store)
 
     def test_donor_of_some(self) -> None:
