@@ -7,6 +7,7 @@ import signal
 import time
 from collections.abc import Callable
 
+from tests.interop.peers import Node
 from tests.scenarios.case import ALL, ScenarioCase
 from tests.scenarios.faces import Faces, Look
 from tests.scenarios.says import contended, missing, registry_down, silent, stopped
@@ -14,6 +15,14 @@ from tests.scenarios.says import contended, missing, registry_down, silent, stop
 
 class MemberCase(ScenarioCase):
     """A fault of one process, and its end."""
+
+    def two_masters(self) -> Node:
+        """Start a registry and two masters without slaves; return broker-a."""
+        self.cluster.registry()
+        node = self.cluster.master("broker-a")
+        self.cluster.master("broker-b")
+        self.cluster.start()
+        return node
 
     def faulty(
         self,
@@ -59,13 +68,9 @@ class KilledTests(MemberCase):
 
     def test_master_without_slave(self) -> None:
         """A master without a slave: its messages cannot be reached. This is the short form of all scenarios."""
-        cluster = self.cluster
-        cluster.registry()
-        node = cluster.master("broker-a")
-        cluster.master("broker-b")
-        cluster.start()
-        cluster.do("topic", "create", "Orders", "--queues", "2")
-        cluster.do("send", "Orders", "body", "--count", "40")
+        node = self.two_masters()
+        self.cluster.do("topic", "create", "Orders", "--queues", "2")
+        self.cluster.do("send", "Orders", "body", "--count", "40")
         self.faulty("master killed, no slave", gone("broker-a", "broker-a", 0, "broker-a"), node.kill, node.start)
 
     def test_master_with_slave(self) -> None:
@@ -129,11 +134,7 @@ class StoppedTests(MemberCase):
     def test_master(self) -> None:
         """A master that was stopped in order is missing as any, and every text says how it left."""
         self.needs_all()
-        cluster = self.cluster
-        cluster.registry()
-        node = cluster.master("broker-a")
-        cluster.master("broker-b")
-        cluster.start()
+        node = self.two_masters()
 
         def looks(faces: Faces) -> dict[str, Look]:
             return {
@@ -154,11 +155,7 @@ class StalledTests(MemberCase):
     def test_master(self) -> None:
         """A master whose reactor stands still does not answer, although it is registered."""
         self.needs_all()
-        cluster = self.cluster
-        cluster.registry()
-        node = cluster.master("broker-a")
-        cluster.master("broker-b")
-        cluster.start()
+        node = self.two_masters()
 
         def looks(faces: Faces) -> dict[str, Look]:
             return {

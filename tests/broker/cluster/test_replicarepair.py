@@ -113,6 +113,14 @@ class DamagedMasterTests(PairCase):
                 at = max([at + 1, *(one.queue_offset + 1 for one in messages)])
         return sorted(found)
 
+    def same_damage(self, pair: Pair, first: int) -> None:
+        """Check that both logs have the same damage, which begins at a physical offset."""
+        theirs, ours = (
+            [(one.offset, one.end) for one in broker.store.damage.regions] for broker in (pair.broker, pair.followed)
+        )
+        self.assertEqual(ours, theirs)
+        self.assertEqual(ours[0][0], first)
+
     def test_passed(self) -> None:
         """The slave copies damaged bytes as they are, delivers what follows, and lists the same damage."""
         for numbers, head in (((4,), False), ((4,), True), ((4, 5), False), ((3, 4, 5, 8), True)):
@@ -121,16 +129,12 @@ class DamagedMasterTests(PairCase):
             pair.pump(20.0)
             self.assertEqual(pair.followed.replication.now().state, SlaveState.FOLLOWING)
             self.assertEqual(*pair.logs())
-            theirs, ours = (
-                [(one.offset, one.end) for one in broker.store.damage.regions]
-                for broker in (pair.broker, pair.followed)
-            )
-            self.assertEqual(ours, theirs)
-            self.assertEqual(ours[0][0], offsets[numbers[0]])
+            self.same_damage(pair, offsets[numbers[0]])
             whole = [b"%d" % number * 20 for number in range(10) if number not in numbers]
             self.assertEqual(self.bodies(pair), whole)
-            kept = pair.env.files.files[f"/slave/quarantine/{pair.followed.store.damage.regions[0].saved}"]
-            self.assertEqual(bytes(kept.data), pair.logs()[0][ours[0][0] : ours[0][1]])
+            first = pair.followed.store.damage.regions[0]
+            kept = pair.env.files.files[f"/slave/quarantine/{first.saved}"]
+            self.assertEqual(bytes(kept.data), pair.logs()[0][first.offset : first.end])
             pair.send("T", b"later", 0)
             pair.pump(1.0)
             self.assertEqual(self.bodies(pair), [*whole, b"later"])
@@ -182,12 +186,7 @@ class DamagedMasterTests(PairCase):
             pair.send("T", b"meanwhile", 0)
             pair.pump(200.0)
             self.assertEqual(pair.followed.replication.now().state, SlaveState.FOLLOWING)
-            theirs, ours = (
-                [(one.offset, one.end) for one in broker.store.damage.regions]
-                for broker in (pair.broker, pair.followed)
-            )
-            self.assertEqual(ours, theirs)
-            self.assertEqual(ours[0][0], offsets[numbers[0]])
+            self.same_damage(pair, offsets[numbers[0]])
             whole = [b"%d" % number * 20 for number in range(10) if number not in numbers]
             self.assertEqual(self.bodies(pair), [*whole, b"meanwhile"])
             pair.stop_slave()
