@@ -5,9 +5,15 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING
 
+import msgspec
+from twisted.internet.defer import succeed
+
 from smartgo.client.administration.brokers import BrokerPlace
 from smartgo.ops.membership.table import TopicContent
 from smartgo.schema.bodies import SubscriptionGroupConfig
+from smartgo.schema.refusalkind import RefusalKind
+from smartgo.store.openstore import OpenStore
+from smartgo.store.refusal import Refusal
 from tests.ops.console.browser import ConsoleCase, in_browser
 from tests.ops.console.test_pages import shown_keys
 
@@ -53,6 +59,48 @@ class MissingTests(ConsoleCase):
         row = page.get_by_role("row").filter(has_text="broker-x")
         row.get_by_text("missing", exact=True).wait_for()
         self.assertEqual(row.locator(".dot-bad").count(), 1)
+
+    @in_browser()
+    def test_refusing(self, page: Page) -> None:
+        """A broker that takes no messages is red in the bar, in lists of brokers and in that of stores."""
+        page.get_by_text("all brokers up").wait_for()
+        refusal = Refusal(RefusalKind.DISK_FULL, "the disk is full")
+        self.patch(OpenStore, "refusal", property(lambda store: refusal))
+        page.reload()
+        bar = page.locator(".bar-cluster")
+        bar.get_by_text("taking no messages: 1 of 1").wait_for()
+        self.assertEqual(bar.locator(".dot-bad").count(), 1)
+        for place, row in (("overview", ".overview tr, tbody tr"), ("cluster", ".node-broker"), ("stores", "tbody tr")):
+            self.go(page, place)
+            found = page.locator(row).filter(has_text="broker-a").filter(has_text="takes no messages").first
+            found.get_by_text("takes no messages", exact=True).wait_for()
+            self.assertEqual(found.get_by_title("the disk is full").count(), 1, place)
+
+    @in_browser()
+    def test_slave_left(self, page: Page) -> None:
+        """The slave of a master that is missing is well, as it serves reads, which the broker's page says."""
+        here = self.do(self.ops.view.brokers.get)
+        slave = [msgspec.structs.replace(one, id=1) for one in here]
+        self.patch(self.ops.view.brokers, "get", lambda missing=None: succeed(slave))
+        self.ops.membership.observe(here)
+        self.ops.membership.observe(slave)
+        self.ops.membership.table.answered({one.address: True for one in slave})
+        self.go(page, "cluster/broker-a")
+        page.get_by_text("nothing can be stored").first.wait_for()
+        row = page.get_by_role("row").filter(has_text="slave 1")
+        self.assertEqual((row.locator(".dot-good").count(), row.locator(".dot-bad").count()), (1, 0))
+
+    @in_browser(viewport={"width": 390, "height": 844})
+    def test_narrow_alerts(self, page: Page) -> None:
+        """On a phone the list of alerts shows which ones fire without being moved aside."""
+        self.do(self.vanish)
+        self.go(page, "alerts")
+        state = page.get_by_role("row").filter(has_text="broker-x").get_by_text("firing", exact=True)
+        state.wait_for()
+        box = state.bounding_box()
+        self.assertIsNotNone(box)
+        assert box is not None
+        self.assertLessEqual(box["x"] + box["width"], 390)
 
     @in_browser()
     def test_cluster(self, page: Page) -> None:

@@ -47,6 +47,16 @@ export function missingText(one) {
   return [departureText(one), effect].filter(Boolean).join(" ");
 }
 
+// Whether something is wrong with a process itself: a slave whose master is missing has none to follow, and serves reads.
+export function unwell(one) {
+  return !one.up || Boolean(one.refusal) || (orphan(one) && one.brokerState !== "no-master");
+}
+
+// A mark of a process whose store takes no messages.
+export function RefusalBadge({ one }) {
+  return one.up && one.refusal ? html`<${Badge} tone="bad" title=${one.refusal}>${t("store.refuses")}<//>` : null;
+}
+
 // Whether a slave answers and follows no master.
 export function orphan(one) {
   return one.up && Boolean(one.following) && !FOLLOWS.has(one.following.state);

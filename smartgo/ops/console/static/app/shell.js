@@ -71,13 +71,16 @@ function ClusterName() {
   if (!data) return html`<span class="bar-cluster faint">…</span>`;
   const missing = data.items.filter((one) => one.state === "missing").length;
   const down = data.items.filter((one) => !one.up).length - missing;
+  const refusing = data.items.filter((one) => one.up && one.refusal).length;
   const clusters = [...new Set(data.items.map((one) => one.cluster))];
   const orphans = data.next ? 0 : masterless(data.items).length;
-  const tone = data.total === 0 || missing ? "bad" : down || orphans ? "warn" : "good";
+  const tone = data.total === 0 || missing || refusing ? "bad" : down || orphans ? "warn" : "good";
   const words = missing
     ? t("bar.missing", { n: missing, total: data.total })
     : down
     ? t("bar.down", { n: down, total: data.total })
+    : refusing
+    ? t("bar.refusing", { n: refusing, total: data.total })
     : orphans
       ? t("bar.masterless", { n: orphans })
       : t(data.total ? "bar.well" : "bar.nobroker");

@@ -11,7 +11,7 @@ import { go, place, setQuery } from "./router.js";
 const PAGE = 50;
 
 // One column: { id, title, cell(row), sort (the API's value), num, tight, hide (on narrow screens) }.
-export function Table({ columns, rows, sort, onSort, rowPlace, label, busy = false, rowKey, chosen }) {
+export function Table({ columns, rows, sort, onSort, rowPlace, label, busy = false, rowKey, chosen, stack = false }) {
   function head(one) {
     if (!one.sort || !onSort) return one.title;
     const down = sort === `-${one.sort}`;
@@ -41,7 +41,7 @@ export function Table({ columns, rows, sort, onSort, rowPlace, label, busy = fal
     go(...rowPlace(row));
   }
   return html`<div class="table-scroll">
-    <table class=${cx("table", busy && "table-busy")} aria-label=${label} aria-busy=${busy ? "true" : "false"}>
+    <table class=${cx("table", stack && "table-stack", busy && "table-busy")} aria-label=${label} aria-busy=${busy ? "true" : "false"}>
       <thead>
         <tr>
           ${columns.map(
@@ -137,6 +137,7 @@ export function RemoteTable({
   version = 0,
   onLoaded,
   chosen,
+  stack,
 }) {
   const asked = place.value.query;
   const q = asked[`${prefix}q`] ?? "";
@@ -170,7 +171,7 @@ export function RemoteTable({
         : (empty ?? html`<${Empty} title=${t("table.empty")} />`);
   } else {
     inside = html`<${Table}
-      ...${{ columns, rowPlace, rowKey, label, sort, chosen }}
+      ...${{ columns, rowPlace, rowKey, label, sort, chosen, stack }}
       rows=${data.items}
       busy=${loading}
       onSort=${(word) => set({ sort: word, from: "" })}

@@ -74,6 +74,7 @@ function Now({ query }) {
         columns=${columns}
         defaultSort="-severity"
         label=${t("nav.alerts")}
+        stack
         filterText=${t("alerts.filter")}
         rowKey=${(one) => `${one.rule} ${one.subject}`}
         every=${10000}

@@ -1,7 +1,7 @@
 // The cluster: registries, brokers with their slaves; and the details of one broker.
 import { html } from "../app/html.js";
 import { del, get, may, path, post, put } from "../app/api.js";
-import { askBrokers, departureText, lossText, missingText, orphan, ProcessBadge, processName } from "../app/brokers.js";
+import { askBrokers, departureText, lossText, missingText, orphan, ProcessBadge, processName, RefusalBadge, unwell } from "../app/brokers.js";
 import { attempt, confirm, toast } from "../app/dialog.js";
 import { bytes, duration, number, percent, rate, short } from "../app/format.js";
 import { t, tn } from "../app/i18n.js";
@@ -60,7 +60,7 @@ function clusters(rows) {
 function Node({ one }) {
   return html`<a class=${`node node-broker ${one.up ? "" : "node-down"}`} href=${href(["cluster", one.name])}>
     <div class="node-head">
-      <${Health} well=${one.up && !orphan(one)}><b>${one.name}</b> <${ProcessBadge} one=${one} /><//>
+      <${Health} well=${!unwell(one)}><b>${one.name}</b> <${ProcessBadge} one=${one} /><${RefusalBadge} one=${one} /><//>
       <${Badge} tone=${one.id === 0 ? "info" : "plain"}>${one.id === 0 ? t("role.master") : t("role.slave", { id: one.id })}<//>
     </div>
     <code class="sub">${one.address}</code>
@@ -103,13 +103,18 @@ function Broker({ name, tab, query }) {
           <${Stat} label=${t("figure.disk")} value=${percent(one.diskRatio)} note=${html`<${Meter} ratio=${one.diskRatio ?? 0} label=${t("figure.disk")} />`} />
         </div>
         ${one.error && one.state !== "missing" && html`<p class="hint hint-bad">${one.error}</p>`}
-        ${one.state === "missing" && departureText(one) && html`<p class="hint hint-bad">${departureText(one)}</p>`}
+        ${one.state === "missing" && leavingText(one) && html`<p class="hint hint-bad">${leavingText(one)}</p>`}
         ${one.unreachable && html`<p class="hint hint-bad" role="alert">${lossText(one.unreachable)}</p>`}
         ${(one.members.length > 1 || one.brokerState !== "up") && html`<${Members} broker=${one} done=${broker.reload} />`}
         <${Tabs} tabs=${tabs} chosen=${tab} label=${name} />
         ${tab === "config" ? html`<${BrokerConfig} name=${name} />` : tab === "care" ? html`<${Care} name=${name} />` : tab === "figures" ? html`<${Runtime} runtime=${one.runtime} />` : html`<${BrokerOverview} broker=${one} query=${query} />`}`}
     <//>
   <//>`;
+}
+
+// How a missing process left, and what goes on without it; what cannot be reached has a line of its own.
+function leavingText(one) {
+  return one.unreachable ? departureText(one) : missingText(one);
 }
 
 // The key of the state of a broker: a registered master that is silent is down, and not missing.
@@ -133,7 +138,7 @@ function Members({ broker, done }) {
     else done();
   }
   const columns = [
-    { id: "name", title: t("column.role"), cell: (one) => html`<${Health} well=${one.up && !orphan(one)}>${one.id === 0 ? t("role.master") : t("role.slave", { id: one.id })} <${ProcessBadge} one=${one} /><//>` },
+    { id: "name", title: t("column.role"), cell: (one) => html`<${Health} well=${!unwell(one)}>${one.id === 0 ? t("role.master") : t("role.slave", { id: one.id })} <${ProcessBadge} one=${one} /><${RefusalBadge} one=${one} /><//>` },
     { id: "address", title: t("column.address"), cell: (one) => html`<code>${one.address}</code>` },
     { id: "seen", title: t("broker.seen"), cell: (one) => html`<${Time} ms=${one.lastSeenMs} relative />` },
     { id: "forget", title: "", tight: true, cell: (one) => may("admin") && one.state === "missing" && html`<${Button} small kind="danger-plain" onClick=${() => forget(one)}>${t("broker.forget")}<//>` },

@@ -1,7 +1,7 @@
 // The overview of the cluster: totals, live rates with history, brokers, and the groups with the highest lag.
 import { batch, html, useEffect, useState } from "../app/html.js";
 import { get, listen } from "../app/api.js";
-import { askBrokers, lossText, masterless, ProcessBadge } from "../app/brokers.js";
+import { askBrokers, lossText, masterless, ProcessBadge, RefusalBadge, unwell } from "../app/brokers.js";
 import { bytes, durationMs, number, percent, rate, short } from "../app/format.js";
 import { t } from "../app/i18n.js";
 import { Badge, Card, Empty, Health, Loaded, Meter, Page, Stat } from "../app/parts.js";
@@ -98,7 +98,7 @@ function Totals({ data, now }) {
 function Brokers({ now }) {
   const rows = now?.brokers ?? [];
   const columns = [
-    { id: "name", title: t("column.broker"), cell: (one) => html`<${Health} well=${one.up}><a class="name" href=${href(["cluster", one.name])}>${one.name}</a> <${ProcessBadge} one=${one} /><//>` },
+    { id: "name", title: t("column.broker"), cell: (one) => html`<${Health} well=${!unwell(one)}><a class="name" href=${href(["cluster", one.name])}>${one.name}</a> <${ProcessBadge} one=${one} /><${RefusalBadge} one=${one} /><//>` },
     { id: "id", title: t("column.role"), cell: (one) => html`<${Badge}>${one.id === 0 ? t("role.master") : t("role.slave", { id: one.id })}<//>` },
     { id: "address", title: t("column.address"), hide: true, cell: (one) => html`<code>${one.address}</code>` },
     { id: "put", title: t("figure.put"), num: true, cell: (one) => one.up ? rate(one.putTps) : "–" },

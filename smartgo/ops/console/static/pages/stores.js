@@ -2,6 +2,7 @@
 import { html, useEffect, useState } from "../app/html.js";
 import { get, may, path, post } from "../app/api.js";
 import { attempt, confirm } from "../app/dialog.js";
+import { ProcessBadge, RefusalBadge } from "../app/brokers.js";
 import { bytes, clock, duration, number, percent, time } from "../app/format.js";
 import { t, tn } from "../app/i18n.js";
 import { Badge, Button, Card, Empty, Facts, Loaded, Meter, Page, Progress, Stat, Time } from "../app/parts.js";
@@ -60,7 +61,7 @@ function List() {
     return draw(found);
   }
   const columns = [
-    { id: "name", title: t("column.broker"), sort: "name", cell: (one) => html`<a class="name" href=${href(["stores", one.name, String(one.id)])}>${one.name}</a>` },
+    { id: "name", title: t("column.broker"), sort: "name", cell: (one) => html`<a class="name" href=${href(["stores", one.name, String(one.id)])}>${one.name}</a> <${ProcessBadge} one=${one} /><${RefusalBadge} one=${one} />` },
     { id: "id", title: t("column.role"), cell: (one) => html`<${Badge}>${one.id === 0 ? t("role.master") : t("role.slave", { id: one.id })}<//>` },
     { id: "log", title: t("figure.log"), sort: "logBytes", num: true, cell: (one) => bytes(one.logBytes) },
     { id: "oldest", title: t("store.oldest"), num: true, hide: true, cell: (one) => html`<${Time} ms=${one.earliestMs} relative />` },
