@@ -120,8 +120,7 @@ _ALERTS: Final = (
     Judgement(
         "broker-gone", "critical", 0, "seconds", "broker",
         "is missing: it was last seen {value} ago{reason}",
-        "The broker is missing: it was registered and is no longer. It was stopped, it died, or it cannot reach its"
-        " registries.",
+        "The broker is missing: it was registered and is no longer.",
         "Start it again, or read its log. If it is not to return: smartgo cluster forget NAME.",
         lambda snapshot: snapshot.gone, prometheus="SmartgoBrokerMissing",
     ),

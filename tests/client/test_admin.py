@@ -112,6 +112,12 @@ class ManyBrokerTests(AdminCase):
             [TopicKind.NORMAL, TopicKind.SYSTEM, TopicKind.SYSTEM, TopicKind.RETRY, TopicKind.DEAD],
         )
 
+    def test_serves(self) -> None:
+        """The route of a topic tells whether a broker has queues of it; without a route it has none."""
+        self.result(self.admin.topics.create("T", brokers=["broker-a"]))
+        for broker, topic, well in (("broker-a", "T", True), ("broker-b", "T", False), ("broker-a", "U", False)):
+            self.assertEqual(self.result(self.admin.topics.serves(broker, topic)), well, (broker, topic))
+
     def test_unknown(self) -> None:
         """A broker or a cluster that nobody knows is named, and those that there are."""
         error = self.failure(self.admin.topics.create("T", brokers=["nobody"]), CallFailed)

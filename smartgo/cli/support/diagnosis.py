@@ -7,6 +7,7 @@ Nothing is changed.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from itertools import islice
 from typing import Final
 
 from smartgo.cli.support.brokerlist import number
@@ -46,6 +47,7 @@ from smartgo.schema.runtimeclock import wall_clock_ms
 from smartgo.schema.topics import TEMPLATE_TOPIC
 
 INHERIT: Final = 1  # bit of a topic's permission: others may be made after it
+_ROUTES: Final = 10  # topics of a broker whose routes are asked for its permission
 
 _TRY_TLS: Final = "the port requires TLS: try --tls, and --ca with its CA certificate"
 _MEND_FIRST: Final = "what it tells is incomplete: mend what stands above first, and run doctor again"
@@ -89,7 +91,12 @@ class Diagnosis:
         async for one in members(self._env, self._rest, registries, self._registered(), self._masterless()):
             yield one
         if not self._seen:
-            yield DiagnosisFinding(NOTE, "cluster", "nothing else was checked, as no registry answers")
+            yield DiagnosisFinding(
+                NOTE,
+                "cluster",
+                "nothing else was checked, as no registry answers: not the disks, stores and replication of brokers,"
+                " nor topics, groups and dead letters",
+            )
             return
         looks: dict[str, Callable[[], FindingStream]] = {
             "brokers": self._brokers,
@@ -223,7 +230,9 @@ class Diagnosis:
             yield DiagnosisFinding(OK, subject, f"answers at {place.address} in {took * 1000:.0f} ms")
             for finding in self._state(subject, table, now / 1000 + took / 2):
                 yield finding
-            for finding in replication(subject, table, place.name in self._masterless()):
+            masterless = place.name in self._masterless()
+            unrouted = masterless and not await self._admin.topics.serves(place.name, place.name)
+            for finding in replication(subject, table, masterless, unrouted):
                 yield finding
             if place.id == MASTER:
                 if refusalkind.WORDS in table:
@@ -312,6 +321,8 @@ class Diagnosis:
         for broker, table in configs.items():
             missing = [name for name in table if name not in registered]
             if broker in self._masterless():
+                if not await self._admin.topics.serves(broker, broker):
+                    missing = list(table)
                 if missing:
                     yield DiagnosisFinding(
                         PROBLEM,
@@ -339,13 +350,19 @@ class Diagnosis:
             yield one
 
     async def _is_left_out(self, broker: str, table: Mapping[str, TopicConfig], registered: set[str]) -> bool:
-        """Return whether the registry removed the write permission of a broker that would accept messages."""
+        """
+        Return whether the registry removed the write permission of a broker that would accept messages.
+
+        Of a broker whose topics the registry does not know this is unknown, and so is a topic that only others have.
+        """
         if broker in self._shut:
             return False
-        for name, one in table.items():
-            if one.perm & WRITE and name in registered:
-                route = await self._admin.topics.route(name)
-                return not any(each.perm & WRITE for each in route.queue_datas if each.broker_name == broker)
+        writable = (name for name, one in table.items() if one.perm & WRITE and name in registered)
+        for name in islice(writable, _ROUTES):
+            route = await self._admin.topics.route(name)
+            permissions = [each.perm for each in route.queue_datas if each.broker_name == broker]
+            if permissions:
+                return not any(each & WRITE for each in permissions)
         return False
 
 

@@ -118,12 +118,15 @@ def permission(subject: str, name: str, permitted: int, others: bool) -> Diagnos
     )
 
 
-def replication(subject: str, table: dict[str, str], masterless: bool = False) -> list[DiagnosisFinding]:
+def replication(
+    subject: str, table: dict[str, str], masterless: bool = False, unrouted: bool = False
+) -> list[DiagnosisFinding]:
     """
     Judge how a slave stands to its master, and whether a master that waits for slaves has one.
 
     @param table: the broker's runtime information; it says nothing of this in RocketMQ's brokers.
     @param masterless: whether its master is missing, which is reported as a problem of its own.
+    @param unrouted: whether the registries do not know its topics then, so that nobody finds its messages.
     """
     if table.get("brokerRole") == "SYNC_MASTER" and table.get("haSlaveCount") == "0":
         return judged("sync-master-alone", subject)
@@ -134,9 +137,8 @@ def replication(subject: str, table: dict[str, str], masterless: bool = False) -
     if state == "DIVERGED":
         return judged("replica-diverged", subject, reason=reason)
     if state not in FOLLOWING and masterless:
-        return [
-            DiagnosisFinding(NOTE, subject, f"follows no master ({state}), as there is none; its messages can be read")
-        ]
+        read = "its messages can be read" + (" only once the registries know its topics" if unrouted else "")
+        return [DiagnosisFinding(NOTE, subject, f"follows no master ({state}), as there is none; {read}")]
     if state not in FOLLOWING:
         return judged("replica-alone", subject, value=state, reason=reason)
     behind = int(table.get("haBehindBytes", "0"))

@@ -49,7 +49,12 @@ async def members(
     for subject in silent:
         for found in judged("broker-down", f"broker {subject}"):
             yield found
-    if not memory.missing and not silent:
+    if not known_here and not memory.missing:
+        known_well = "" if silent else "all that were registered before answer; "
+        yield DiagnosisFinding(
+            NOTE, "brokers", f"{known_well}whether others are missing is not known, as no registry knows any"
+        )
+    elif not memory.missing and not silent:
         yield DiagnosisFinding(OK, "brokers", "none is missing")
     now_ms = env.clock.wall_ms()
     for one in memory.missing:

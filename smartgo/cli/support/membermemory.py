@@ -42,7 +42,7 @@ class MissingMember(msgspec.Struct, frozen=True, kw_only=True):
     One broker process that was registered and is no longer.
 
     @ivar id: 0 for the master, above 0 for its slaves.
-    @ivar last_seen_ms: when it was registered for the last time, wall clock.
+    @ivar last_seen_ms: when it was last registered, answered, or unregistered, wall clock.
     @ivar is_lost: whether no process of its broker answers.
     @ivar queues: that cannot be reached, with so many C{messages}, and C{timed} ones that wait; C{None} while another
         process of its broker answers, or where they are not known.

@@ -12,6 +12,7 @@ from typing import Final
 
 from smartgo.client.administration.asking import Asking, body_of, deferred
 from smartgo.client.internal.route import READ, WRITE
+from smartgo.errors import PeerRefused
 from smartgo.schema.bodies import (
     GroupList,
     TopicConfig,
@@ -114,6 +115,17 @@ class Topics:
         """Return the route of a topic: its brokers and queues. Fails with code 17 if the registry has no such topic."""
         answer = await self._asking.registry(RequestCode.GET_ROUTEINFO_BY_TOPIC, RouteInfoRequest(topic=topic))
         return body_of(TopicRouteData, answer)
+
+    @deferred
+    async def serves(self, broker: str, topic: str) -> bool:
+        """Tell whether the route of a topic has queues of a broker."""
+        try:
+            route = await self.route(topic)
+        except PeerRefused as refusal:
+            if refusal.code != ResponseCode.TOPIC_NOT_EXIST:
+                raise
+            return False
+        return any(one.broker_name == broker for one in route.queue_datas)
 
     @deferred
     async def configs(self, cluster: str | None = None) -> dict[str, dict[str, TopicConfig]]:

@@ -165,7 +165,8 @@ class AlertMonitor:
     def _snapshot(self, brokers: Sequence[BrokerFigures], process: Mapping[str, float] | None) -> ClusterSnapshot:
         membership = self._view.membership
         observed = membership.table.observed
-        masterless = set(membership.table.masterless())
+        silent = {one.name for one in brokers if one.id == MASTER and one.state == "down"}  # broker-down tells that
+        masterless = set(membership.table.masterless()) - silent
         registered = {
             subject_of(one.name, one.id): BrokerSnapshot(
                 one.up,

@@ -28,7 +28,7 @@ class MembershipMetrics(Collector):
         )
         missing = GaugeMetricFamily(
             "smartgo_member_missing_seconds",
-            "Seconds for which a broker process that was there has not been registered.",
+            "Seconds since a broker process that is no longer registered was last registered, or answered.",
             labels=labels,
         )
         seconds = self._membership.missing_seconds()
@@ -52,7 +52,9 @@ class MembershipMetrics(Collector):
     def _brokers(self, statuses: list[MemberStatus]) -> Iterator[Metric]:
         labels = ("cluster", "broker")
         headless = GaugeMetricFamily(
-            "smartgo_broker_without_master", "1 for a broker of which only slaves are registered.", labels=labels
+            "smartgo_broker_without_master",
+            "1 for a broker of which only slaves are registered, or answer.",
+            labels=labels,
         )
         messages = GaugeMetricFamily(
             "smartgo_unreachable_messages", "Messages of a broker of which no process answers.", labels=labels

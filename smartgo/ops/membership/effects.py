@@ -38,7 +38,13 @@ def effect(status: MemberStatus, statuses: Sequence[MemberStatus]) -> str:
             return "Its master answers: sends and reads go on, and new messages are stored only there."
         return f"Its master and {_slaves(slaves)} answer: sends and reads go on."
     if others:
-        found = f"Its messages can be read at {_slaves([str(one.id) for one in others])}; nothing can be stored."
+        slaves_up = _slaves([str(one.id) for one in others])
+        found = f"Its messages can be read at {slaves_up}; nothing can be stored."
+        if not status.routed:
+            found = (
+                f"The registries do not know the topics of {slaves_up}: nobody finds its messages, and nothing can be"
+                " stored."
+            )
     else:
         found = _lost(status.unreachable)
     masters = sorted({one.name for one in up if one.id == MASTER})

@@ -164,7 +164,7 @@ class MemberMemory:
         return list(self._registries.values())
 
     def missing_seconds(self) -> dict[str, float]:
-        """Return for how many seconds each missing process has not been registered, by L{BrokerMember.subject}."""
+        """Return how many seconds ago each missing process was seen last, by L{BrokerMember.subject}."""
         now_ms = self._env.clock.wall_ms()
         return {one.subject: max(1, now_ms - one.last_seen_ms) / 1000 for one in self.table.missing()}
 

@@ -8,7 +8,7 @@ registered stays in the table as I{missing} until L{MembershipTable.forget} take
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from types import MappingProxyType
 from typing import Final, Literal, NamedTuple
 
@@ -53,7 +53,8 @@ class BrokerMember(msgspec.Struct, rename="camel"):
 
     @ivar id: 0 the master, others its slaves.
     @ivar address: the last one that it registered.
-    @ivar first_seen_ms: when it was registered for the first time that is known; C{last_seen_ms} the last time.
+    @ivar first_seen_ms: when it was registered for the first time that is known.
+    @ivar last_seen_ms: when it was last registered, answered, or unregistered.
     @ivar left: how it left; C{None} while it is registered, and where nobody knows.
     @ivar left_ms: when it unregistered, by the registry's wall clock; C{None} if it did not.
     """
@@ -121,12 +122,14 @@ class MemberStatus(NamedTuple):
 
     @ivar broker_state: the state of the broker that it belongs to.
     @ivar unreachable: what cannot be reached; C{None} unless the broker is missing.
+    @ivar routed: false where the broker has no master and the registries do not know the topics of its slaves.
     """
 
     member: BrokerMember
     state: ProcessState
     broker_state: BrokerState
     unreachable: Unreachable | None
+    routed: bool = True
 
 
 class SavedMembership(msgspec.Struct, rename="camel"):
@@ -153,12 +156,13 @@ def state_of_broker(processes: Mapping[int, ProcessState]) -> BrokerState:
     return "up" if len(up) == len(processes) else "slave-missing"
 
 
-def _departed(member: BrokerMember, just_now: bool, stopped: Mapping[str, Mapping[int, int]]) -> bool:
+def _departed(member: BrokerMember, just_now: bool, stopped: Mapping[str, Mapping[int, int]], now_ms: int) -> bool:
     """Note how a process left; return whether that is news. @param just_now: whether it was there a moment ago."""
     at_ms = stopped.get(member.name, {}).get(member.id)
     before = member.left, member.left_ms
     if at_ms is not None:
         member.left, member.left_ms = "stopped", at_ms
+        member.last_seen_ms = max(member.last_seen_ms, min(at_ms, now_ms))  # the registry's clock may be ahead
     elif just_now:
         member.left, member.left_ms = "vanished", None
     return before != (member.left, member.left_ms)
@@ -169,12 +173,15 @@ class MembershipTable:
     The members that are remembered, and their states as of the last observation.
 
     @ivar lags: what waits for groups at each broker, as it was counted last.
+    @ivar registries_silent: whether no registry answered the last time: who came or left since then is not known.
     """
 
     def __init__(self) -> None:
         self._members: dict[tuple[str, int], BrokerMember] = {}
         self._registered: set[tuple[str, int]] | None = None  # None before the first observation
         self._silent: set[str] = set()  # addresses that did not answer when they were last asked
+        self._unrouted: set[str] = set()
+        self.registries_silent = False
         self._contents: dict[str, BrokerContent] = {}
         self._timed: dict[str, int] = {}  # timed messages that wait, by broker
         self.lags = GroupLags()
@@ -206,14 +213,30 @@ class MembershipTable:
             known.cluster, known.address, known.last_seen_ms = one.cluster, one.address, now_ms
             known.left = known.left_ms = None
         for key in self._members.keys() - registered:
-            changed |= _departed(self._members[key], before is not None and key in before, stopped)
+            changed |= _departed(self._members[key], before is not None and key in before, stopped, now_ms)
         self._registered = registered
+        self.registries_silent = False
         self._bound()
         return changed or registered != before
 
-    def answered(self, answers: Mapping[str, bool]) -> None:
-        """Take by address whether each registered process answers; others count as answering."""
+    def unobserved(self) -> None:
+        """Take that no registry answers: who is registered stays as it was observed last."""
+        self.registries_silent = True
+
+    def routed(self, unrouted: Collection[str]) -> None:
+        """Take the names of brokers without a master of which the registries know slaves and no topics."""
+        self._unrouted = set(unrouted)
+
+    def answered(self, answers: Mapping[str, bool], now_ms: int) -> None:
+        """
+        Take by address whether each registered process answers; others count as answering.
+
+        @param now_ms: wall clock.
+        """
         self._silent = {address for address, well in answers.items() if not well}
+        for key, member in self._members.items():
+            if answers.get(member.address) and (self._registered is None or key in self._registered):
+                member.last_seen_ms = max(member.last_seen_ms, now_ms)
 
     def counted(self, name: str, topics: Mapping[str, TopicContent], normal: Iterable[str], now_ms: int) -> None:
         """
@@ -286,7 +309,9 @@ class MembershipTable:
             of_broker = state_of_broker(processes)
             lost = self._lost(name) if of_broker == "missing" else None
             for number, state in processes.items():
-                found.append(MemberStatus(self._members[name, number], state, of_broker, lost))
+                found.append(
+                    MemberStatus(self._members[name, number], state, of_broker, lost, name not in self._unrouted)
+                )
         return found
 
     def lost(self) -> dict[str, Unreachable]:
@@ -301,9 +326,17 @@ class MembershipTable:
         return {name: at for name, at in last.items() if not self._has_registered(name)}
 
     def masterless(self) -> list[str]:
-        """Return the names of brokers of which slaves are registered, and no master."""
-        names = {name for name, _ in self._registered or ()}
-        return sorted(name for name in names if (name, MASTER) not in (self._registered or ()))
+        """
+        Return the names of brokers of which slaves are registered, and no master.
+
+        While no registry answers, a master that does not answer counts as not registered, if a slave answers.
+        """
+        found = {name for name, _ in self._registered or () if (name, MASTER) not in (self._registered or ())}
+        if self.registries_silent:
+            found |= {
+                one.member.name for one in self.statuses() if one.state == "down" and one.broker_state == "no-master"
+            }
+        return sorted(found)
 
     def _has_registered(self, name: str) -> bool:
         return any(one == name for one, _ in self._registered or ())

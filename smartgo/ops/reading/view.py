@@ -21,15 +21,13 @@ from smartgo.errors import CallFailed
 from smartgo.ops.membership.memory import MemberMemory
 from smartgo.ops.problems import Problem
 from smartgo.ops.reading.boundedasking import VIEW_SECONDS
+from smartgo.ops.reading.memberprobe import PROMPT, answers, unrouted
 from smartgo.ops.web.partial import Missing
 from smartgo.schema.bodies import SubscriptionGroupConfig, TopicConfig
-from smartgo.schema.codes import RequestCode
-from smartgo.schema.command import Command
 from smartgo.schema.runtimeclock import wall_clock_ms
 
 FRESH: Final = 2.0
 """Seconds for which an answer of brokers is shown again."""
-_PROMPT: Final = 2.0  # seconds within which an answer tells the clock of its broker
 _REST: Final = 10
 """Times as long as a question took, its answer is shown again."""
 _PARTIAL_REST: Final = 2
@@ -303,23 +301,16 @@ class ClusterView(_View):
             known = self.membership.table.places()
             if not known:
                 raise
+            self.membership.table.unobserved()
             return known
         self.contenders = info.contenders or {}
         places = places_of(info)
         absent = self.membership.absent(places)
-        answers = await each(absent, lambda one: self._answers(one.address))
-        places = sorted([*places, *(one for one, well in zip(absent, answers, strict=True) if well)])
+        there = await each(absent, lambda one: answers(self.admin, one.address))
+        places = sorted([*places, *(one for one, well in zip(absent, there, strict=True) if well)])
         self.membership.observe(places, info.unregistered or {})
+        self.membership.table.routed(await unrouted(self.admin, places))
         return places
-
-    async def _answers(self, address: str) -> bool:
-        """Return whether a broker process answers."""
-        command = Command.request(RequestCode.GET_BROKER_RUNTIME_INFO)
-        try:
-            await self.admin.asking.exchange(address, command, _PROMPT)
-        except CallFailed:
-            return False
-        return True
 
     async def _runtimes(self, missing: Missing) -> dict[str, dict[str, str] | str]:
         """By address what each broker process tells of itself, or why it does not."""
@@ -328,7 +319,8 @@ class ClusterView(_View):
         told = await each(places, lambda one: self._runtime(admin, one, missing))
         self._clocks = {one.address: self._clocks[one.address] for one in places if one.address in self._clocks}
         self.membership.table.answered(
-            {one.address: isinstance(words, dict) for one, words in zip(places, told, strict=True)}
+            {one.address: isinstance(words, dict) for one, words in zip(places, told, strict=True)},
+            self._clock.wall_ms(),
         )
         return dict(zip([one.address for one in places], told, strict=True))
 
@@ -341,7 +333,7 @@ class ClusterView(_View):
             return str(error)
         took = self._clock.seconds() - began
         theirs_ms = wall_clock_ms(told)
-        if theirs_ms is not None and took <= _PROMPT:
+        if theirs_ms is not None and took <= PROMPT:
             self._clocks[place.address] = round(theirs_ms / 1000 - began_ms / 1000 - took / 2, 3)
         return told
 

@@ -43,7 +43,8 @@ class BrokerRow(msgspec.Struct, rename="camel"):
         registered.
     @ivar broker_state: of its master and slaves together: C{up}: all answer; C{slave-missing}: a slave does not;
         C{no-master}: only slaves do, and it stores nothing; C{missing}: none does.
-    @ivar first_seen_ms: when it was registered for the first time, C{last_seen_ms} the last time, wall clock.
+    @ivar first_seen_ms: when it was registered for the first time, wall clock; C{last_seen_ms}: when it was last
+        registered, answered, or unregistered.
     @ivar unreachable: what cannot be reached while all of its broker is missing; else null.
     @ivar product: the version of smartgo that it runs; null if it does not report it (RocketMQ). C{version} is that of
         the protocol.
@@ -54,6 +55,8 @@ class BrokerRow(msgspec.Struct, rename="camel"):
     @ivar left: how it left if it is missing: C{stopped} in order; C{vanished}: it died, or cannot reach the registries;
         null where nobody knows. C{left_ms}: when it was stopped, wall clock.
     @ivar effect: if it is missing, what works without it and what does not, in sentences; else null.
+    @ivar routed: false where its broker has no master and the registries do not know the topics of its slaves, so that
+        nobody finds their messages.
     """
 
     cluster: str
@@ -86,6 +89,7 @@ class BrokerRow(msgspec.Struct, rename="camel"):
     left: Departure | None = None
     left_ms: int | None = None
     effect: str | None = None
+    routed: bool = True
 
 
 class BrokerView(BrokerRow):
@@ -135,6 +139,7 @@ def _add_state(row: BrokerRow, status: MemberStatus) -> None:
     row.first_seen_ms, row.last_seen_ms = status.member.first_seen_ms, status.member.last_seen_ms
     row.unreachable = status.unreachable
     row.left, row.left_ms = status.member.left, status.member.left_ms
+    row.routed = status.routed
 
 
 def broker_view(

@@ -37,7 +37,7 @@ class ForgottenMember(msgspec.Struct, rename="camel"):
     """
     One process that is no longer remembered.
 
-    @ivar last_seen_ms: when it was registered for the last time, wall clock.
+    @ivar last_seen_ms: when it was last registered, answered, or unregistered, wall clock.
     """
 
     cluster: str

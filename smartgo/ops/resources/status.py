@@ -103,7 +103,8 @@ class StatusApi:
         missing = [one.member.subject for one in statuses if one.state == "missing"]
         silent = [one.member.subject for one in statuses if one.state == "down"]
         registries = [one.address for one in self._membership.registries() if one.up is False]
-        return [members_state("brokers", missing, silent), members_state("registries", registries, [])]
+        unknown = self._membership.table.registries_silent
+        return [members_state("brokers", missing, silent, unknown), members_state("registries", registries, [])]
 
     @route("GET", "/process", scope=READ, answer=dict[str, float], remote=False, tag="process")
     def figures(self, call: RouteCall[None, None, None]) -> dict[str, float]:

@@ -18,7 +18,8 @@ from smartgo.client.consumer import PushConsumer
 from smartgo.config.loading import Surroundings, load
 from smartgo.health.judgements import JUDGEMENTS
 from smartgo.node.registryserver import Registry
-from smartgo.schema.bodies import TopicConfig
+from smartgo.registry.registration import Registration
+from smartgo.schema.bodies import DataVersion, TopicConfig
 from smartgo.schema.refusalkind import RefusalKind
 from smartgo.schema.regions import Region
 from smartgo.store.queues.expiry import ExpiredUnits
@@ -131,6 +132,41 @@ class DoctorTests(Examining):
         self.assertIn("follows no master", found["note", "broker broker-a#1"])
         self.assertIn("has no master: it stores nothing", found["problem", "broker broker-a"])
         self.assertEqual([subject for verdict, subject in found if verdict == "warning" and "slave" in subject], [])
+        self.assertIn("only once the registries know", found["note", "broker broker-a#1"])
+        self.assertNotIn(("warning", "broker broker-a"), found)
+
+    def test_slave_routed(self) -> None:
+        """The messages of a slave without a master can be read once a registry has taken its topics."""
+        self.cluster.stop()
+        self.cluster = type(self.cluster)(self.env, brokerRole="SLAVE", brokerId="1")
+        found = self.examine(status=1)
+        self.assertIn("its slave has topics that the registry does not know", str(found))
+        self.cluster.pump(90.0, 1.0)
+        found = self.examine(status=1)
+        self.assertNotIn("its slave has topics", str(found))
+        self.assertTrue(found["note", "broker broker-a#1"].endswith("its messages can be read | "), found)
+        self.assertNotIn(("warning", "broker broker-a"), found)
+
+    def test_route_of_others(self) -> None:
+        """Of a broker whose topics the registry does not know no removed write permission is told."""
+        self.cluster.pump(5.0)
+        routes = self.cluster.registry.routes
+        for topic in routes.topics():
+            routes.delete_topic(topic)
+        routes.register(
+            Registration(
+                "DefaultCluster",
+                "broker-x",
+                0,
+                "192.0.2.1:1",
+                "",
+                DataVersion(),
+                {one: TopicConfig(topic_name=one) for one in ("TBW102", "SELF_TEST_TOPIC")},
+            ),
+            object(),
+        )
+        found = self.examine(status=1)
+        self.assertNotIn("write permission", str(found))
 
     def test_replication(self) -> None:
         """A slave with another log is a problem, one far behind, or no slave, a warning."""

@@ -69,10 +69,19 @@ class EffectTests(SynchronousTestCase):
 
     def test_silent(self) -> None:
         """A process that is registered and does not answer serves nobody."""
-        self.table.answered({B0.address: False, A1.address: False})
+        self.table.answered({B0.address: False, A1.address: False}, 1500)
         self.assertEqual(
             self.effect(A1, B0),
             "What it stored is not known, and cannot be reached. No master answers: every send fails.",
+        )
+
+    def test_unrouted(self) -> None:
+        """Slaves whose topics the registries do not know serve nobody."""
+        self.table.routed(["broker-a"])
+        self.assertEqual(
+            self.effect(A1, B0),
+            "The registries do not know the topics of slave 1: nobody finds its messages, and nothing can be stored."
+            " Masters that answer: broker-b.",
         )
 
     def test_departure(self) -> None:

@@ -129,6 +129,18 @@ class GoneTests(MemoryCase):
         [row] = self.get("/brokers")["items"]
         self.assertEqual((row["up"], row["state"]), (True, "up"))
         self.assertEqual(self.front.ops.membership.table.missing(), [])
+        now_ms = self.cluster.env.clock.wall_ms()
+        self.assertLess(now_ms - row["lastSeenMs"], 6000)
+        unknown = "whether others are missing is not known: no registry answers"
+        [check, _] = self.get("/ready")["checks"]
+        self.assertEqual((check["well"], check["detail"]), (True, f"all that were registered before answer; {unknown}"))
+        self.cluster.env.network.kill(10911)
+        self.cluster.pump(12.0, 1.0)
+        [check, _] = self.get("/ready")["checks"]
+        self.assertEqual((check["well"], check["detail"]), (False, "not answering: broker-a"))
+        [row] = self.get("/brokers")["items"]
+        self.assertEqual(row["state"], "down")
+        self.assertLess(row["lastSeenMs"], now_ms + 2000)
 
 
 class RegistryRestartTests(MemoryCase):
@@ -171,6 +183,16 @@ class RegistryRestartTests(MemoryCase):
         self.assertEqual(self.states(3.0), ["up"])
         self.cluster.env.network.kill(10911)
         self.assertEqual(self.states(12.0), ["missing"])
+
+    def test_unrouted(self) -> None:
+        """Of a broker without a master it is known whether the registries know the topics of its slaves."""
+        self.registered = [
+            BrokerPlace("c", "broker-a", 1, "192.0.2.1:1"),
+            BrokerPlace("c", "broker-x", 1, "192.0.2.1:2"),
+        ]
+        self.cluster.pump(12.0, 1.0)
+        routed = {(one["name"], one["id"]): one["routed"] for one in self.get("/brokers")["items"]}
+        self.assertEqual(routed, {("broker-a", 0): True, ("broker-a", 1): True, ("broker-x", 1): False})
 
     def test_address_taken(self) -> None:
         """One whose address another process has registered is missing: a slave that became the master."""

@@ -104,11 +104,33 @@ class StateTests(SynchronousTestCase):
         """A registered process that does not answer is down, and so is its broker; it is up once it answers."""
         members = MembershipTable()
         members.observe([A0], 1000)
-        members.answered({A0.address: False})
+        members.answered({A0.address: False}, 1500)
         self.assertEqual(states(members), {"broker-a": ("down", "missing")})
         self.assertEqual((list(members.lost()), members.gone()), (["broker-a"], {}))
-        members.answered({A0.address: True})
+        members.answered({A0.address: True}, 1500)
         self.assertEqual(states(members), {"broker-a": ("up", "up")})
+
+    def test_seen(self) -> None:
+        """A process is seen where a registry has it, where it answers, and when it is stopped; not when it is gone."""
+        members = MembershipTable()
+        members.observe([A0, A1, B0], 1000)
+        members.unobserved()
+        members.answered({A0.address: True, A1.address: False, B0.address: True}, 5000)
+        members.observe([], 6000, {"broker-b": {0: 5500}, "broker-a": {1: 9999}})
+        members.answered({A0.address: True}, 7000)
+        seen = {one.subject: one.last_seen_ms for one in members.missing()}
+        self.assertEqual(seen, {"broker-a": 5000, "broker-a#1": 6000, "broker-b": 5500})
+
+    def test_masterless_unobserved(self) -> None:
+        """While no registry answers, a broker of which only a slave answers has no master."""
+        members = MembershipTable()
+        members.observe([A0, A1, B0], 1000)
+        members.answered({A0.address: False, B0.address: False}, 2000)
+        self.assertEqual((members.masterless(), members.registries_silent), ([], False))
+        members.unobserved()
+        self.assertEqual((members.masterless(), members.registries_silent), (["broker-a"], True))
+        members.observe([A0, A1, B0], 3000)
+        self.assertEqual((members.masterless(), members.registries_silent), ([], False))
 
     def test_returns(self) -> None:
         """A process that registers again is there again, at whatever address, with its first time."""

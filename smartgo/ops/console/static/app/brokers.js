@@ -43,7 +43,7 @@ export function departureText(one) {
 
 // Sentences about a missing process: how it left, and what does not work without it; empty where nothing is known.
 export function missingText(one) {
-  const effect = one.id === 0 && one.brokerState === "no-master" ? t("broker.effect.reads") : lossText(one.unreachable);
+  const effect = one.id === 0 && one.brokerState === "no-master" ? t(one.routed === false ? "broker.effect.unrouted" : "broker.effect.reads") : lossText(one.unreachable);
   return [departureText(one), effect].filter(Boolean).join(" ");
 }
 

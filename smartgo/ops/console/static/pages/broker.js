@@ -41,16 +41,18 @@ function State({ broker }) {
   const producers = useClients(broker, "producer");
   const consumers = useClients(broker, "consumer");
   const role = broker.role ? t(`role.${broker.role}`) : broker.id === 0 ? t("role.master") : t("role.slave", { id: broker.id });
-  return html`<${Card} title=${t("broker.process")}>
+  const gone = broker.state === "missing"; // the clients of its name are those of a slave
+  return html`<${Card} title=${t(gone ? "broker.process.gone" : "broker.process")}>
     <${Facts}
       rows=${[
         [t("column.role"), html`<span data-test="role">${role}</span>`],
         [t("column.cluster"), broker.cluster],
         [t("column.address"), html`<${Code} copy>${broker.address}<//>`],
+        gone && [t("broker.seen"), html`<${Time} ms=${broker.lastSeenMs} relative />`],
         broker.up && [t("cluster.version"), html`<span data-test="broker-version">${broker.product ? `smartgo ${broker.product}` : "RocketMQ"} <span class="soft">${broker.version ?? ""}</span></span>`],
         broker.bootMs && [t("broker.started"), html`<${Time} ms=${broker.bootMs} /> <span class="soft">${t("broker.uptime", { duration: duration((Date.now() - broker.bootMs) / 1000) })}</span>`],
-        [t("broker.producers"), html`<a href=${href(["clients"], { role: "producer" })}>${number(producers)}</a>`],
-        [t("broker.consumers"), html`<a href=${href(["clients"], { role: "consumer" })}>${number(consumers)}</a>`],
+        !gone && [t("broker.producers"), html`<a href=${href(["clients"], { role: "producer" })}>${number(producers)}</a>`],
+        !gone && [t("broker.consumers"), html`<a href=${href(["clients"], { role: "consumer" })}>${number(consumers)}</a>`],
         ...broker.slaves.map((slave) => [t("cluster.slave"), html`<${Code}>${slave.address}<//> ${behind(slave.behind)}`]),
         broker.following && [t("broker.follows"), html`<${Badge} tone=${broker.following.state === "FOLLOWING" ? "good" : "warn"}>${t(`follow.${broker.following.state}`)}<//> ${broker.following.master && html`<code>${broker.following.master}</code>`} ${behind(broker.following.behind)}`],
       ]}
