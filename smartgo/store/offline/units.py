@@ -29,13 +29,32 @@ class UnitReader:
 
     def unit(self, key: QueueKey, number: int) -> Unit | None:
         """Return a unit by its logical offset; C{None} if it is outside the queue's files."""
+        data, at = self._page(key, number)
+        return Unit.unpack(data, at) if len(data) >= at + UNIT_SIZE else None
+
+    def last_written(self, key: QueueKey, number: int) -> int:
+        """
+        Return the last logical offset up to C{number} whose page has bytes other than zeros; -1 for none.
+
+        Files are preallocated: behind the last unit there may be hundreds of thousands that were never written.
+        """
+        first = self._store.queues[key][0] // UNIT_SIZE
+        while number >= first:
+            data, at = self._page(key, number)
+            if data.count(0) != len(data):
+                return number
+            number -= at // UNIT_SIZE + 1
+        return -1
+
+    def _page(self, key: QueueKey, number: int) -> tuple[bytes, int]:
+        """Return the page that has a unit, and the place of the unit in it; no bytes outside the queue's files."""
         store = self._store
         offset = number * UNIT_SIZE
         base = offset - offset % store.queue_file_size
         bases = store.queues[key]
-        if not bases[0] <= base <= bases[-1]:
-            return None
         page, at = divmod(offset - base, _PAGE * UNIT_SIZE)
+        if not bases[0] <= base <= bases[-1]:
+            return b"", at
         name = (store.queue_path(key, base), page)
         data = self._pages.get(name)
         if data is None:
@@ -43,7 +62,7 @@ class UnitReader:
             data = self._pages[name] = store.files.read_at(name[0], page * _PAGE * UNIT_SIZE, _PAGE * UNIT_SIZE)
             if len(self._pages) > _PAGES:
                 self._pages.popitem(last=False)
-        return Unit.unpack(data, at) if len(data) >= at + UNIT_SIZE else None
+        return data, at
 
     def units(self, key: QueueKey) -> Iterator[tuple[int, Unit]]:
         """Yield all units of a queue with their logical offsets, those never written too."""
@@ -95,7 +114,7 @@ def used_end(store: OfflineStore, key: QueueKey, units: UnitReader, records: Rec
     """Return the logical offset after a queue's last unit that was made for a message, whether or not that is left."""
     bases = store.queues[key]
     number = (bases[-1] + store.queue_file_size) // UNIT_SIZE - 1
-    while number >= bases[0] // UNIT_SIZE:
+    while (number := units.last_written(key, number)) >= 0:
         unit = units.unit(key, number)
         if unit is not None and unit.size > 0 and 0 <= unit.commitlog_offset < store.log_end and not unit.is_filler:
             message = records.record(unit.commitlog_offset)
