@@ -224,7 +224,7 @@ def silence(
         try:
             made = await api.order("POST", "/alerts/silences", body)
         except CommandError as error:
-            if error.message.startswith("nothing is called"):
+            if error.problem == "subject-not-found":
                 raise CommandError(f"{error.message}; with --force it is accepted", MISSING) from None
             raise
         members = {

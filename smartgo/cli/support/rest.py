@@ -135,7 +135,8 @@ class RestClient:
         if _CHUNKED.search(head) is not None:
             found = self._joined(found)
         if status >= 400:
-            raise CommandError(_reason(found, status) + self._hint(status), _STATUSES.get(status, FAILED))
+            reason, code = _problem(found, status)
+            raise CommandError(reason + self._hint(status), _STATUSES.get(status, FAILED), code)
         try:
             return msgspec.json.decode(found) if found else None
         except msgspec.DecodeError:
@@ -183,13 +184,13 @@ class RestClient:
                 timer.cancel()
 
 
-def _reason(content: bytes, status: int) -> str:
-    """Return the detail of an error answer."""
+def _problem(content: bytes, status: int) -> tuple[str, str]:
+    """Return the detail and the code of an error answer; the code is empty where it has none."""
     try:
         problem: Any = msgspec.json.decode(content)
-        return str(problem["detail"])
+        return str(problem["detail"]), str(problem.get("code", ""))
     except (msgspec.DecodeError, KeyError, TypeError):
-        return f"request refused with HTTP status {status}"
+        return f"request refused with HTTP status {status}", ""
 
 
 class RestOptions:

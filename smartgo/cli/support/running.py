@@ -80,11 +80,16 @@ Work = Callable[[IEnvironment], Coroutine[Deferred[Any], Any, None]]
 
 
 class CommandError(click.ClickException):
-    """An error that ends the command with one sentence and an exit status."""
+    """
+    An error that ends the command with one sentence and an exit status.
 
-    def __init__(self, sentence: str, status: int = FAILED) -> None:
+    @ivar problem: the code of the REST API's problem, such as C{topic-not-found}; empty for another error.
+    """
+
+    def __init__(self, sentence: str, status: int = FAILED, problem: str = "") -> None:
         super().__init__(sentence)
         self.exit_code = status  # type: ignore[misc]
+        self.problem = problem
 
     def show(self, file: IO[Any] | None = None) -> None:
         """Write the sentence to standard error."""
