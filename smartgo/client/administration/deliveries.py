@@ -149,12 +149,16 @@ class DeliveryTracking:
         redeliveries = Redeliveries(self._asking)
         found_in: dict[str, Fate] = {}
         try:
-            for name in await self._topics.groups(topic):
-                fate = await redeliveries.fate(name, unique)
-                if fate is not None and fate.state in ("refused", "failed"):
-                    found_in[name] = fate
+            names = await self._topics.groups(topic)
         except CallFailed:
-            pass  # the message itself is what was asked for
+            return {}  # the message itself is what was asked for
+        for name in names:
+            try:
+                fate = await redeliveries.fate(name, unique)
+            except CallFailed:
+                continue
+            if fate is not None and fate.state in ("refused", "failed"):
+                found_in[name] = fate
         return found_in
 
     @deferred

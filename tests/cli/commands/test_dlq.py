@@ -334,6 +334,24 @@ class RefusedTests(LettersCase):
         self.assertIn(message, said)
         self.assertNotIn("group billing", said)
 
+    def test_one_group_unknown(self) -> None:
+        """A group of which brokers do not tell does not hide the others."""
+        self.letters(1)
+        message = self.json("dlq", "show", "billing")[0]["message_id"]
+        fate = Redeliveries.fate
+
+        async def told(self_: Redeliveries, group: str, unique: str, resent_from: str = "") -> Any:
+            if group == "another":
+                raise CallTimedOut("a question", 3.0)
+            return await fate(self_, group, unique, resent_from)
+
+        async def groups(topic: str) -> list[str]:
+            return ["another", "billing"]
+
+        self.patch(Redeliveries, "fate", told)
+        self.patch(Topics, "groups", lambda topics, topic: Deferred.fromCoroutine(groups(topic)))
+        self.assertIn("group billing", self.out("msg", "show", message, "-T", "Orders"))
+
     def test_elsewhere(self) -> None:
         """A copy that went to a topic that the group does not read is not in retry; one in a topic that it reads is."""
         self.letters(2)
