@@ -16,6 +16,7 @@ from smartgo.env.interfaces import IEnvironment
 from smartgo.errors import CallFailed
 from smartgo.health.snapshot import BrokerSnapshot, ClusterSnapshot, GroupSnapshot
 from smartgo.ops.alerts.growth import led_to
+from smartgo.ops.alerts.removals import removals
 from smartgo.ops.alerts.table import AlertEvent, AlertTable, Summary, read_saved
 from smartgo.ops.figures.history import History
 from smartgo.ops.figures.sampler import BrokerFigures
@@ -42,6 +43,7 @@ _PAST_AT_LEAST: Final = 3600
 _DAY: Final = 86_400
 _POINTS: Final = 72
 _FORESEEN: Final = 60.0  # seconds between two looks at where disks are going
+_LOSSES: Final = "group-lost-messages"
 _AT_ONCE: Final = 4
 
 T = TypeVar("T")
@@ -228,7 +230,15 @@ class AlertMonitor:
     async def _look_further(self) -> None:
         groups = await _or_nothing(self._groups())
         dead = await _or_nothing(self._dead())
-        self._take(ClusterSnapshot(groups=groups, dead=dead))
+        details = await _or_nothing(self._losses(groups or {})) or {}
+        self._take(ClusterSnapshot(groups=groups, dead=dead, details=details))
+
+    async def _losses(self, groups: Mapping[str, GroupSnapshot | None]) -> dict[tuple[str, str], str]:
+        """Return what was removed before groups read it, by rule and group."""
+        losers = [name for name, one in groups.items() if one is not None and one.removed_unread]
+        window_ms = round(self.table.default(_LOSSES).window * 1000)
+        words = await removals(self._view, self._env.clock.wall_ms() - window_ms) if losers else ""
+        return {(_LOSSES, name): words for name in losers} if words else {}
 
     def _failed(self, failure: Any) -> None:
         if not self._stopped:
