@@ -34,6 +34,7 @@ GET_ALL_SUBSCRIPTIONGROUP_CONFIG = 201
 
 _FILE = 1 << 20  # bytes of a log file: an emptied slave begins with the master's last one
 _COPIED = 90.0  # seconds; tables are copied every 10
+_ROUTED = 180.0  # seconds; the slave registers every 30, its topics count after 35, clients ask every 30
 _SERVED = 35.0 if TIMED else 90.0  # seconds after which consumers must be served by the slave (reliability F15)
 
 
@@ -288,6 +289,28 @@ class RealSlaveTests(FollowingTests, InteropCase):
     """A real 4.9.7 slave follows ours."""
 
     master, slave = SMARTGO, ROCKETMQ
+
+    def test_registry_restarted(self) -> None:
+        """After a restart of our registry without the master the official client is served by the slave."""
+        topic = self.name("alone")
+        self.topic(topic)
+        self.pair.start_slave()
+        sent = ids_of(self.client.start("send", topic=topic, count=100, **self.where).all_of("sent"))
+        self.assert_equal_logs()
+        known = table(self.pair.master, GET_ALL_TOPIC_CONFIG, "topicConfigTable")
+        self.until(
+            lambda: table(self.pair.slave, GET_ALL_TOPIC_CONFIG, "topicConfigTable").keys() >= known.keys(),
+            _COPIED,
+            "the topics at the slave",
+        )
+        self.pair.master.kill()
+        self.pair.registry.kill()
+        self.pair.registry.start()
+        group = self.name("group")
+        consumer = self.client.start("push", name=group, group=group, topics={topic: "*"}, **self.where)
+        self.addCleanup(self.client.ask, "push.stop", name=group)
+        consumer.wait(lambda: ids(consumer) >= sent, _ROUTED, "the 100 that only the slave can serve")
+        self.assertFalse(self._sends(topic)(), "a send without a master")
 
 
 class SecureTests(SameLogTests):
