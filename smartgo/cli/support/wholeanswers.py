@@ -253,13 +253,27 @@ class ReadingOptions:
 StreamWork = Callable[[ClusterSession, MissingBrokersWatch], Coroutine[Deferred[Any], Any, None]]
 
 
+def options_as(
+    kind: Callable[[ClusterOptions, RestOptions], object],
+) -> Callable[[Callable[..., T]], Callable[..., T]]:
+    """
+    Return what adds the options of connection and REST API to a command.
+
+    @param kind: makes of both the first argument that the command gets.
+    """
+
+    def decorated(function: Callable[..., T]) -> Callable[..., T]:
+        @cluster_options
+        @api_options
+        @wraps(function)
+        def command(rest: RestOptions, cluster: ClusterOptions, *args: Any, **kwargs: Any) -> T:
+            return function(kind(cluster, rest), *args, **kwargs)
+
+        return command
+
+    return decorated
+
+
 def reading_options(function: Callable[..., T]) -> Callable[..., T]:
     """Add the options of connection and REST API to a command; it gets L{ReadingOptions} as its first argument."""
-
-    @cluster_options
-    @api_options
-    @wraps(function)
-    def command(rest: RestOptions, cluster: ClusterOptions, *args: Any, **kwargs: Any) -> T:
-        return function(ReadingOptions(cluster, rest), *args, **kwargs)
-
-    return command
+    return options_as(ReadingOptions)(function)

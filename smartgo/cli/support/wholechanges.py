@@ -9,14 +9,13 @@ L{changing_options} in the place of L{cluster_options<smartgo.cli.support.sessio
 from __future__ import annotations
 
 from collections.abc import Callable, Collection
-from functools import wraps
-from typing import Any, TypeVar
+from typing import TypeVar
 
 from smartgo.cli.support.membermemory import ask_memory
-from smartgo.cli.support.rest import RestOptions, api_options
+from smartgo.cli.support.rest import RestOptions
 from smartgo.cli.support.running import MISSING, TRY_AGAIN, CommandError, command_error
-from smartgo.cli.support.session import ClusterOptions, ClusterSession, SessionWork, cluster_options
-from smartgo.cli.support.wholeanswers import LackingBrokers, incomplete, say
+from smartgo.cli.support.session import ClusterOptions, ClusterSession, SessionWork
+from smartgo.cli.support.wholeanswers import LackingBrokers, incomplete, options_as, say
 from smartgo.client.administration.brokers import places_of
 from smartgo.client.internal.route import MASTER
 from smartgo.errors import SmartgoError
@@ -101,11 +100,4 @@ def _listed(reasons: dict[str, str]) -> str:
 
 def changing_options(function: Callable[..., T]) -> Callable[..., T]:
     """Add the options of connection and REST API to a command; it gets L{ChangingOptions} as its first argument."""
-
-    @cluster_options
-    @api_options
-    @wraps(function)
-    def command(rest: RestOptions, cluster: ClusterOptions, *args: Any, **kwargs: Any) -> T:
-        return function(ChangingOptions(cluster, rest), *args, **kwargs)
-
-    return command
+    return options_as(ChangingOptions)(function)
