@@ -185,7 +185,9 @@ async def _change(admin: Admin, broker: str, changes: Mapping[str, str]) -> None
     except PeerRefused as refusal:
         if broker and refusal.code == ResponseCode.NO_PERMISSION:
             raise PeerRefused(
-                refusal.code, f"{refusal.remark}; smartgo's REST API can change them: --api URL"
+                refusal.code,
+                f"{refusal.remark}; smartgo's REST API can change them: --api URL of that broker's own process; one of"
+                " several nodes of smartgo dev has none until it is restarted with --ops=HOST:PORT for --ops=off",
             ) from None
         raise
 
