@@ -14,14 +14,12 @@ from smartgo.client.internal.reading import QueueQueries
 from smartgo.client.internal.records import FoundMessage, readable
 from smartgo.client.internal.search import BrokerSearch, address_in
 from smartgo.client.internal.topicsweep import in_order, sweep
+from smartgo.client.internal.waitingmessages import find_waiting
 from smartgo.client.messages import ReceivedMessage, received
-from smartgo.errors import BadCompression, BadHeader, BadRecord, BodyTooLong, CallFailed, MessageWaits, NoSuchMessage
+from smartgo.errors import BadCompression, BadHeader, BodyTooLong, CallFailed, NoSuchMessage
 from smartgo.schema.bodies import MessageQueue
 from smartgo.schema.headerfields import INT64_MAX
 from smartgo.schema.message import UniqueId
-from smartgo.schema.properties import REAL_TOPIC
-from smartgo.schema.timers import waiting_due_ms
-from smartgo.schema.topics import TIMER_TOPIC
 
 
 class Messages:
@@ -76,7 +74,8 @@ class Messages:
         try:
             return await self._found(id, topic)
         except NoSuchMessage:
-            waiting = await self._waiting(id)
+            now_ms = self._asking.client.env.clock.wall_ms()
+            waiting = await find_waiting(self._search, id, await self._asking.readable(), now_ms)
             if waiting is None or topic not in (None, waiting.topic):
                 raise
             raise waiting from None
@@ -95,21 +94,6 @@ class Messages:
             return await self.by_id(id)
         except BadHeader:
             raise NoSuchMessage(f"there is no message {id} in topic {topic}") from None
-
-    async def _waiting(self, id: str) -> MessageWaits | None:
-        """Return when a message with a delivery time is due, by its unique id; C{None} if none waits."""
-        try:
-            records = readable(await self._search.by_unique_key(TIMER_TOPIC, id, await self._asking.readable()))
-        except CallFailed:
-            return None
-        for one in records:
-            try:
-                due_ms = waiting_due_ms(one.properties, one.stored_ms)
-            except BadRecord:
-                continue
-            if due_ms > self._asking.client.env.clock.wall_ms():
-                return MessageWaits(id, one.properties.get(REAL_TOPIC, one.topic), due_ms)
-        return None
 
     async def _in_any_topic(self, id: str) -> ReceivedMessage:
         """Return the message that a producer gave an id, of whatever topic. @raise NoSuchMessage: none was found."""

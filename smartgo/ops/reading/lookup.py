@@ -8,7 +8,9 @@ from smartgo.client.administration.topics import TopicKind
 from smartgo.client.internal.records import FoundMessage
 from smartgo.client.internal.search import KEY_LIMIT, BrokerSearch, address_in
 from smartgo.client.internal.topicsweep import Swept, in_order, sweep
+from smartgo.client.internal.waitingmessages import find_waiting
 from smartgo.errors import BadHeader
+from smartgo.ops.problems import Problem
 from smartgo.ops.reading.queuereader import ClusterQueueReader
 from smartgo.ops.reading.view import PartialView
 from smartgo.schema.headerfields import INT64_MAX
@@ -28,7 +30,7 @@ class Lookup:
         self._search = BrokerSearch(view.admin.asking)
         self._reader = ClusterQueueReader(view)
         self._view = view
-        self._now = view.admin.asking.client.env.clock.seconds
+        self._clock = view.admin.asking.client.env.clock
 
     async def by_id(self, id: str, topic: str = "", broker: str = "") -> FoundMessage:
         """
@@ -55,14 +57,22 @@ class Lookup:
         if message is not None:
             return message
         if topic:
+            await self._refuse_waiting(id, topic)
             raise self._view.missing.absent(f"message {id}", "message-not-found")
         swept = await self.anywhere(id, 1, unique=True)
         if swept.messages:
             return swept.messages[0]
+        await self._refuse_waiting(id)
         hint = ""
         if swept.searched < swept.topics:
             hint = f" in the {swept.searched} of {swept.topics} topics that were searched; give its topic too"
         raise self._view.missing.absent(f"message {id}{hint}", "message-not-found")
+
+    async def _refuse_waiting(self, id: str, topic: str = "") -> None:
+        """Check that a message does not wait for its time. @raise Problem: 404, it does; it says when it is due."""
+        waiting = await find_waiting(self._search, id, await self._addresses(), self._clock.wall_ms())
+        if waiting is not None and topic in ("", waiting.topic):
+            raise Problem(404, str(waiting), "message-not-found")
 
     async def anywhere(self, word: str, enough: int, unique: bool = False) -> Swept:
         """
@@ -74,13 +84,13 @@ class Lookup:
         addresses = await self._addresses()
         kinds = {name for name, entry in entries.items() if entry.kind == TopicKind.SYSTEM}
         search = self._search.by_unique_key if unique else self._search.by_word
-        ends = self._now() + SWEEP_SECONDS
+        ends = self._clock.seconds() + SWEEP_SECONDS
 
         async def ask(topic: str) -> list[FoundMessage]:
             brokers = {name: addresses[name] for name in sorted(entries[topic].configs) if name in addresses}
             return await search(topic, word, brokers)
 
-        return await sweep(in_order(entries, kinds), ask, enough, lambda: self._now() < ends)
+        return await sweep(in_order(entries, kinds), ask, enough, lambda: self._clock.seconds() < ends)
 
     async def at(self, topic: str, broker: str, queue_id: int, offset: int) -> FoundMessage:
         """Return the message at a place of a queue. @raise NoSuchMessage: there is none."""

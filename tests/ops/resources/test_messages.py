@@ -78,6 +78,20 @@ class LookupTests(MessageCase):
         self.assertEqual(self.order("GET", "/messages/no-such-id?topic=Orders")[0], 404)
         self.assertEqual(self.order("GET", "/messages/no-such-id?topic=Other")[1]["code"], "topic-not-found")
 
+    def test_waiting(self) -> None:
+        """Of a message that waits for its time of delivery nobody says that there is none; delivered, it is found."""
+        unique = f"{UNIQUE[:-1]}9"
+        self.cluster.send("Orders", b"timed", properties={"UNIQ_KEY": unique, "TIMER_DELAY_SEC": "120"})
+        self.cluster.pump(2.0)
+        for path in (unique, f"{unique}?topic=Orders"):
+            status, problem = self.order("GET", f"/messages/{path}")
+            self.assertEqual((status, problem["code"]), (404, "message-not-found"))
+            self.assertIn(
+                f"message {unique} is not in topic Orders yet: it waits for its delivery at", problem["detail"]
+            )
+        self.cluster.pump(130.0, 1.0)
+        self.assertEqual(self.get(f"/messages/{unique}")["topic"], "Orders")
+
     def test_elsewhere(self) -> None:
         """An id that names an address outside of the cluster is asked of the cluster's brokers alone."""
         one = self.at()["offsetId"]
