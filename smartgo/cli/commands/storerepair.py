@@ -13,7 +13,16 @@ from smartgo.cli.support.output import OUTPUT, TEXT, plain, print_table, print_v
 from smartgo.cli.support.progress import ProgressLine
 from smartgo.cli.support.running import FAILED, CommandError
 from smartgo.cli.support.session import DRY_RUN, YES, confirm, do, pause
-from smartgo.cli.support.storefiles import CONFIG, SET, checked, directory_settings, in_thread, print_check, say_in_use
+from smartgo.cli.support.storefiles import (
+    CONFIG,
+    SET,
+    checked,
+    directory_settings,
+    disk_errors,
+    in_thread,
+    print_check,
+    say_in_use,
+)
 from smartgo.cli.support.texts import examples
 from smartgo.env.interfaces import IEnvironment
 from smartgo.store.offline.directory import OfflineStore
@@ -92,15 +101,17 @@ def repair(
 
 
 def _repair_of(env: IEnvironment, root: str, settings: StoreSettings, donor: str | None) -> StoreRepair:
-    OfflineStore(env.files, root, settings)  # which says so where there is no store, before a file is made
-    return StoreRepair(env.files, root, settings, donor)
+    with disk_errors():
+        OfflineStore(env.files, root, settings)  # which says so where there is no store, before a file is made
+        return StoreRepair(env.files, root, settings, donor)
 
 
 async def _planned(env: IEnvironment, repair: StoreRepair) -> RepairPlan:
     """Return the plan of a repair, and show the progress."""
     with ProgressLine(env.clock, "log") as progress:
         repair.follow(lambda what, done, total: progress.to(done, total, what))
-        return await in_thread(env, repair, repair.plan)
+        with disk_errors():
+            return await in_thread(env, repair, repair.plan)
 
 
 async def _repair(
@@ -119,7 +130,8 @@ async def _repair(
         for step in () if yes else plan.steps:
             click.echo(f"{step.kind}: {step.where}: {step.what}", err=True)
         confirm(f"{root} will be repaired; what is replaced is kept in {root}/quarantine.", yes)
-        await in_thread(env, repair, lambda: repair.apply(plan, env.clock))
+        with disk_errors():
+            await in_thread(env, repair, lambda: repair.apply(plan, env.clock))
     finally:
         lock.release()
     if not left:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from functools import wraps
 from typing import Any, Final, Protocol, TypeVar
 
@@ -13,6 +14,7 @@ from smartgo.broker.settings.storesettings import store_settings
 from smartgo.cli.support.embedded import surroundings
 from smartgo.cli.support.output import TEXT, counted, plain, print_members, print_table, print_value
 from smartgo.cli.support.progress import ProgressLine
+from smartgo.cli.support.running import STORE_FAILED, CommandError
 from smartgo.cli.support.texts import moment_ms, read_pairs
 from smartgo.config.loading import BROKER, load
 from smartgo.env.interfaces import IEnvironment
@@ -124,7 +126,8 @@ class Reading:
     async def run(self, function: Callable[[], T]) -> T:
         """Run blocking work in the thread of reading; an interrupt tells it to stop."""
         try:
-            result: T = await self._env.threads.run(_LANE, function)
+            with disk_errors():
+                result: T = await self._env.threads.run(_LANE, function)
         except BaseException:
             self.cancelled = True
             raise
@@ -153,6 +156,15 @@ def directory_settings(env: IEnvironment, root: str, path: str | None, flags: Ma
     return msgspec.structs.replace(store_settings(loaded.store), replica=replica)
 
 
+@contextmanager
+def disk_errors() -> Iterator[None]:
+    """End the command with a sentence where the disk, or its rights, do not let it go on. @raise CommandError"""
+    try:
+        yield
+    except OSError as error:
+        raise CommandError(f"{error.filename or 'the disk'}: {error.strerror or error}", STORE_FAILED) from None
+
+
 async def in_thread(env: IEnvironment, work: Cancellable, function: Callable[[], T]) -> T:
     """Run blocking work in the thread of reading; after an interrupt it is told to stop, and waited for at the end."""
     try:
@@ -166,7 +178,8 @@ async def checked(env: IEnvironment, root: str, settings: StoreSettings) -> Stor
     """Check the store in a directory, and show the progress; return the check that was done."""
     with ProgressLine(env.clock, "log") as progress:
         check = StoreCheck(env.files, root, settings, lambda what, done, total: progress.to(done, total, what))
-        await in_thread(env, check, check.run)
+        with disk_errors():
+            await in_thread(env, check, check.run)
     return check
 
 

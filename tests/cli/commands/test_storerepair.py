@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import json
 from typing import Any
 
@@ -48,6 +49,20 @@ class RepairCommandTests(StoreDirectoryCase):
             self.assertTrue(line.endswith("B  stands for damage that was repaired: body CRC differs"), line)
         self.assertEqual(self.repair("--yes")["steps"], [])
         self.assertIn("There is nothing to repair.", self.out("store", "repair", ROOT))
+
+    def test_disk_errors(self) -> None:
+        """Where the disk, or the rights, do not let the command go on, a sentence says so, and status 74."""
+
+        def failing(path: str, *arguments: object) -> None:
+            raise OSError(errno.EROFS, "Read-only file system", path)
+
+        patched = self.patch(self.env.files, "overwrite", failing)
+        told = self.refused("store", "repair", ROOT, "--yes", status=74)
+        self.assertEqual(told, f"smartgo: {ROOT}/commitlog/{0:020d}: Read-only file system\n")
+        patched.restore()
+        self.patch(self.env.files, "read", failing)
+        for words in (("repair", ROOT, "--yes"), ("repair", ROOT, "--dry-run"), ("verify", ROOT), ("ls", ROOT)):
+            self.assertIn(": Read-only file system", self.refused("store", *words, status=74))
 
     def test_asks(self) -> None:
         """Without a yes nothing is changed."""
