@@ -7,8 +7,8 @@ from collections.abc import Iterator
 from prometheus_client.core import GaugeMetricFamily, Metric
 from prometheus_client.registry import Collector
 
+from smartgo.ops.membership.members import MemberStatus
 from smartgo.ops.membership.memory import MemberMemory
-from smartgo.ops.membership.table import MemberStatus
 
 
 class MembershipMetrics(Collector):

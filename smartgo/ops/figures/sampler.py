@@ -19,7 +19,7 @@ from smartgo.errors import BadBody, CallFailed
 from smartgo.ops.figures.history import History, decoded, encoded_part, joined
 from smartgo.ops.figures.processcounts import counts_of, number_of
 from smartgo.ops.figures.samplingschedule import SamplingSchedule
-from smartgo.ops.membership.table import BrokerState, ProcessState
+from smartgo.ops.membership.members import BrokerState, ProcessState
 from smartgo.ops.reading.progress import Progress, ProgressReader
 from smartgo.ops.reading.replicas import following_of
 from smartgo.ops.reading.view import ClusterView, each

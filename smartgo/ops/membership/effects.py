@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from smartgo.client.internal.route import MASTER
-from smartgo.ops.membership.table import BrokerMember, MemberStatus, Unreachable
+from smartgo.ops.membership.members import BrokerMember, MemberStatus, Unreachable
 from smartgo.schema.moments import utc_text
 
 

@@ -12,15 +12,8 @@ from smartgo.client.administration.brokers import BrokerPlace
 from smartgo.env.interfaces import IEnvironment
 from smartgo.ops.membership.effects import detail
 from smartgo.ops.membership.grouplags import UnreachableLag
-from smartgo.ops.membership.table import (
-    NOBODY,
-    BrokerMember,
-    MembershipTable,
-    MemberStatus,
-    TopicContent,
-    Unreachable,
-    read_saved,
-)
+from smartgo.ops.membership.members import BrokerMember, MemberStatus, TopicContent, Unreachable, read_saved
+from smartgo.ops.membership.table import NOBODY, MembershipTable
 from smartgo.ops.problems import Problem, not_kept
 from smartgo.tablefile import TableFile
 

@@ -16,8 +16,8 @@ from twisted.logger import Logger
 from smartgo.client.administration.topics import TopicKind
 from smartgo.env.interfaces import IClock
 from smartgo.errors import CallFailed
+from smartgo.ops.membership.members import TopicContent
 from smartgo.ops.membership.memory import MemberMemory
-from smartgo.ops.membership.table import TopicContent
 from smartgo.ops.reading.view import ClusterView, PartialView, TopicEntry, each
 from smartgo.ops.web.partial import Missing
 

@@ -7,7 +7,7 @@ from typing import Any, Final
 import msgspec
 
 from smartgo.ops.membership.effects import effect
-from smartgo.ops.membership.table import (
+from smartgo.ops.membership.members import (
     BrokerContent,
     BrokerState,
     Departure,

@@ -14,7 +14,7 @@ from smartgo.client.administration.topics import TopicKind
 from smartgo.client.client import Client
 from smartgo.env.interfaces import IClock
 from smartgo.errors import CallFailed
-from smartgo.ops.membership.table import Unreachable
+from smartgo.ops.membership.members import Unreachable
 from smartgo.ops.problems import Problem
 from smartgo.ops.reading.view import ClusterView, Source, each
 from smartgo.ops.resources.brokerrows import BROKER_SORTS, BrokerRow, BrokerView, broker_rows, broker_view

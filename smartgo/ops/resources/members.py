@@ -7,8 +7,8 @@ from typing import Annotated, Final
 import msgspec
 from msgspec import Meta
 
+from smartgo.ops.membership.members import ProcessState, Unreachable
 from smartgo.ops.membership.memory import Forgotten
-from smartgo.ops.membership.table import ProcessState, Unreachable
 from smartgo.ops.problems import UNKEPT
 from smartgo.ops.reading.view import ClusterView
 from smartgo.ops.resources.names import BrokerId, BrokerPath

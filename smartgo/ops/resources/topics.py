@@ -12,7 +12,7 @@ from smartgo.client.administration.topics import DEFAULT_QUEUES, kind_of
 from smartgo.client.internal.route import READ as READABLE
 from smartgo.client.internal.route import WRITE as WRITABLE
 from smartgo.errors import CallFailed, PeerRefused
-from smartgo.ops.membership.table import TopicContent
+from smartgo.ops.membership.members import TopicContent
 from smartgo.ops.problems import Problem
 from smartgo.ops.reading.queuereader import ClusterQueueReader
 from smartgo.ops.reading.view import ClusterView, PartialView, TopicEntry, each

@@ -9,7 +9,7 @@ import msgspec
 from twisted.internet.defer import succeed
 
 from smartgo.client.administration.brokers import BrokerPlace
-from smartgo.ops.membership.table import TopicContent
+from smartgo.ops.membership.members import TopicContent
 from smartgo.schema.bodies import SubscriptionGroupConfig
 from smartgo.schema.refusalkind import RefusalKind
 from smartgo.store.openstore import OpenStore

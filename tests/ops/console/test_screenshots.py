@@ -26,7 +26,7 @@ from smartgo.client.listening import ConsumerSettings
 from smartgo.health.snapshot import BrokerSnapshot, ClusterSnapshot, GroupSnapshot
 from smartgo.ops.figures.sampler import FIGURES
 from smartgo.ops.figures.subjectsampler import BROKER_LAG_FIGURES, GROUP_FIGURES, TOPIC_FIGURES
-from smartgo.ops.membership.table import TopicContent
+from smartgo.ops.membership.members import TopicContent
 from smartgo.schema.bodies import ConsumeFromWhere
 from tests.ops.console.browser import ConsoleCase, in_browser
 from tests.test_layers import ROOT

@@ -22,8 +22,8 @@ from smartgo.ops.alerts.notices import NoticeQueue
 from smartgo.ops.figures.brokermetrics import BrokerMetrics
 from smartgo.ops.figures.membershipmetrics import MembershipMetrics
 from smartgo.ops.figures.metrics import Stalls, metrics_of
+from smartgo.ops.membership.members import TopicContent
 from smartgo.ops.membership.memory import MemberMemory
-from smartgo.ops.membership.table import TopicContent
 from smartgo.tablefile import TableFile
 from tests.broker.cluster.test_replication import Pair
 from tests.broker.fakecluster import Cluster

@@ -6,7 +6,8 @@ from twisted.trial.unittest import SynchronousTestCase
 
 from smartgo.client.administration.brokers import BrokerPlace
 from smartgo.ops.membership.effects import detail, effect
-from smartgo.ops.membership.table import MembershipTable, TopicContent
+from smartgo.ops.membership.members import TopicContent
+from smartgo.ops.membership.table import MembershipTable
 
 A0 = BrokerPlace("c", "broker-a", 0, "a:1")
 A1 = BrokerPlace("c", "broker-a", 1, "a:2")

@@ -7,7 +7,8 @@ from twisted.trial.unittest import SynchronousTestCase
 
 from smartgo.client.administration.brokers import BrokerPlace
 from smartgo.ops.membership.grouplags import GROUPS, GroupLags, UnreachableLag
-from smartgo.ops.membership.table import MembershipTable, read_saved
+from smartgo.ops.membership.members import read_saved
+from smartgo.ops.membership.table import MembershipTable
 
 
 class GroupLagsTests(SynchronousTestCase):

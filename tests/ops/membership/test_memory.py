@@ -10,8 +10,8 @@ from twisted.trial.unittest import SynchronousTestCase
 
 from smartgo.client.administration.brokers import BrokerPlace
 from smartgo.errors import BrokenTable, CallFailed
+from smartgo.ops.membership.members import TopicContent
 from smartgo.ops.membership.memory import REGISTERS, MemberMemory
-from smartgo.ops.membership.table import TopicContent
 from smartgo.ops.problems import Problem
 from smartgo.schema.bodies import BrokerData, ClusterInfo
 from smartgo.tablefile import LANE, TableFile

@@ -10,7 +10,8 @@ from twisted.trial.unittest import SynchronousTestCase
 from smartgo.client.administration.brokers import BrokerPlace
 from smartgo.errors import BadBody
 from smartgo.ops.membership import table
-from smartgo.ops.membership.table import MembershipTable, TopicContent, Unreachable, read_saved, state_of_broker
+from smartgo.ops.membership.members import TopicContent, Unreachable, read_saved, state_of_broker
+from smartgo.ops.membership.table import MembershipTable
 from smartgo.tablefile import _encode
 
 __doctests__ = ["smartgo.ops.membership.table"]

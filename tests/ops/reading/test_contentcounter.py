@@ -10,7 +10,7 @@ from twisted.trial.unittest import SynchronousTestCase
 from smartgo.client.administration.brokers import BrokerPlace
 from smartgo.ops.figures.membershipmetrics import MembershipMetrics
 from smartgo.ops.figures.sampler import UNHEARD
-from smartgo.ops.membership.table import TopicContent
+from smartgo.ops.membership.members import TopicContent
 from smartgo.ops.reading.contentcounter import YOUNG
 from tests.broker.fakecluster import BROKER, Cluster
 from tests.ops.front import Front
