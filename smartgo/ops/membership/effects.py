@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Final
 
 from smartgo.client.internal.route import MASTER
 from smartgo.ops.membership.members import BrokerMember, MemberStatus, Unreachable
 from smartgo.schema.moments import utc_text
 
+NAMED: Final = 8
+"""Masters that a sentence names; of more it gives the number."""
 
 def departure(member: BrokerMember) -> str:
     """
@@ -50,7 +53,8 @@ def effect(status: MemberStatus, statuses: Sequence[MemberStatus]) -> str:
     masters = sorted({one.name for one in up if one.id == MASTER})
     if not masters:
         return f"{found} No master answers: every send fails."
-    return f"{found} Masters that answer: {', '.join(masters)}."
+    more = f" and {len(masters) - NAMED:,} more" if len(masters) > NAMED else ""
+    return f"{found} Masters that answer: {', '.join(masters[:NAMED])}{more}."
 
 
 def detail(status: MemberStatus, statuses: Sequence[MemberStatus]) -> str:

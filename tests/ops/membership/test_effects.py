@@ -76,6 +76,13 @@ class EffectTests(SynchronousTestCase):
             "What it stored is not known, and cannot be reached. No master answers: every send fails.",
         )
 
+    def test_many(self) -> None:
+        """Of many masters that answer some are named, and the rest are counted."""
+        masters = [BrokerPlace("c", f"broker-{number:02d}", 0, f"192.0.2.{number}:1") for number in range(10, 19)]
+        said = self.effect(A1, *masters)
+        self.assertEqual(said.count("broker-"), 8)
+        self.assertTrue(said.endswith("broker-17 and 1 more."), said)
+
     def test_unrouted(self) -> None:
         """Slaves whose topics the registries do not know serve nobody."""
         self.table.routed(["broker-a"])
