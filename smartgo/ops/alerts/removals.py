@@ -1,4 +1,4 @@
-"""What retention removed lately, in sentences: the cause of messages that a group never read."""
+"""Sentences on what retention removed lately: the cause of messages that a group never read."""
 
 from __future__ import annotations
 
