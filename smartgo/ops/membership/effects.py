@@ -12,6 +12,7 @@ from smartgo.schema.moments import utc_text
 NAMED: Final = 8
 """Masters that a sentence names; of more it gives the number."""
 
+
 def departure(member: BrokerMember) -> str:
     """
     Return how a process left; empty where nobody knows.
