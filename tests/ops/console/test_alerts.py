@@ -10,6 +10,7 @@ from urllib.parse import quote
 
 from twisted.trial.unittest import SynchronousTestCase
 
+from smartgo.health.snapshot import ClusterSnapshot, GroupSnapshot
 from smartgo.ops.alerts.rules import RULES
 from smartgo.ops.alerts.table import RuleAdjustment
 from smartgo.ops.figures.sampler import BrokerFigures
@@ -54,6 +55,24 @@ class AlertsPageTests(ConsoleCase):
         page.locator("[data-test=alarm]").get_by_text("2", exact=True).wait_for()
         self.do(self.fire)
         page.locator("[data-test=alarm]").wait_for(state="detached")
+
+    async def fire_groups(self) -> None:
+        """Report a group without members that is late, too."""
+        await self.fire("broker-x")
+        table = self.ops.alerts.table
+        look = ClusterSnapshot(groups={"billing-of-the-eastern-region": GroupSnapshot(48_211, 7_384.0, 0.0, 0, True)})
+        now = self.live.env.clock.wall_ms()
+        for seconds in (-3600.0, 0.0):
+            table.observe(look, now + round(seconds * 1000), 10_000.0 + seconds)
+
+    @in_browser(viewport={"width": 1340, "height": 900})
+    def test_caused(self, page: Page) -> None:
+        """An alert that follows from another says so, and leaves room for the buttons."""
+        self.do(self.fire_groups)
+        self.go(page, "alerts")
+        page.get_by_text("follows from: Group has lag but no members").wait_for()
+        wide = page.locator(".table-scroll").first.evaluate("(one) => [one.scrollWidth, one.clientWidth]")
+        self.assertLessEqual(wide[0], wide[1])
 
     @in_browser()
     def test_names(self, page: Page) -> None:

@@ -46,7 +46,7 @@ function Now({ query }) {
     { id: "what", title: t("alerts.what"), sort: "rule", cell: (one) => html`<details class="setting"><summary><${RuleTitle} rule=${one.rule} /></summary>${one.detail && html`<p>${one.detail}</p>`}<p class="soft">${t(`alert.${one.rule}.about`)}</p><${Runbook} one=${one} /></details>` },
     { id: "subject", title: t("alerts.subject"), sort: "subject", cell: (one) => html`<${Subject} one=${one} />` },
     { id: "value", title: t("alerts.value"), num: true, cell: (one) => (one.unit === "state" ? "" : html`<b>${amount(one.unit, one.value)}</b> <span class="sub nowrap">> ${amount(one.unit, one.threshold)}</span>`) },
-    { id: "state", title: t("alerts.state"), sort: "state", cell: (one) => html`<span class="badges"><${Badge} tone=${one.silence ? "plain" : STATE_TONES[one.state]}>${t(`alerts.state.${one.state}`)}<//>${one.silence && html`<${Badge} title=${one.silence.comment}>${t("alerts.silenced", { who: one.silence.who })}<//>`}${one.cause && html`<${Badge}>${t("alerts.caused", { rule: ruleName(one.cause) })}<//>`}</span>` },
+    { id: "state", title: t("alerts.state"), sort: "state", cell: (one) => html`<span class="badges"><${Badge} tone=${one.silence ? "plain" : STATE_TONES[one.state]}>${t(`alerts.state.${one.state}`)}<//>${one.silence && html`<${Badge} title=${one.silence.comment}>${t("alerts.silenced", { who: one.silence.who })}<//>`}${one.cause && html`<span class="sub">${t("alerts.caused", { rule: ruleName(one.cause) })}</span>`}</span>` },
     { id: "since", title: t("alerts.since"), sort: "sinceMs", hide: true, cell: (one) => html`<span class="nowrap"><${Time} ms=${one.sinceMs} relative /></span>` },
     {
       id: "actions",
