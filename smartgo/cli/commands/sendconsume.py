@@ -173,7 +173,7 @@ def send(
         seconds = clock.seconds() - begin
         waits = result.recall_handle is not None or delay[0] > 0  # the offset is that of the place where it waits
         if output != TEXT:
-            sent = {"sent": count, "seconds": round(seconds, 3), "statuses": statuses, **_place(result, waits)}
+            sent = {"sent": count, "seconds": round(seconds, 3), "statuses": dict(statuses), **_place(result, waits)}
             print_value(output, {**sent, "message_ids": ids})
         elif count == 1:
             place = f"queue {result.queue.queue_id} of {result.queue.broker_name}"
