@@ -23,6 +23,7 @@ from twisted.python.failure import Failure
 from smartgo.env.interfaces import IEnvironment, IMapping
 from smartgo.errors import ServiceNotAvailable
 from smartgo.schema.refusalkind import RefusalKind
+from smartgo.schema.sizes import size_text
 from smartgo.store.filequeue import FileQueue
 from smartgo.store.logposition import LogPosition
 from smartgo.store.mappedfile import MappedFile, OpenMappings
@@ -240,7 +241,10 @@ class LogSpace:
         settings = self._settings
         reason = None
         if free < settings.disk_free_minimum:
-            reason = f"only {free} B are free on the disk of the store, {settings.disk_free_minimum} B are demanded"
+            reason = (
+                f"only {size_text(free)} are free on the disk of the store, {size_text(settings.disk_free_minimum)} are"
+                " demanded"
+            )
         elif total and (total - free) / total > settings.disk_full_ratio:
             reason = (
                 f"the disk of the store is {100 * (total - free) / total:.1f} % full,"

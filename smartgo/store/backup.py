@@ -33,6 +33,7 @@ from twisted.logger import Logger
 from smartgo.env.interfaces import IEnvironment
 from smartgo.errors import RequestRefused, StoreError
 from smartgo.schema import regions
+from smartgo.schema.sizes import size_text
 from smartgo.store.backgroundtask import BackgroundTask
 from smartgo.store.backuppruning import ABOUT, COPY, NO_OPTIONS, BackupAbout, BackupOptions, BackupPruning
 from smartgo.store.checkpointer import Checkpointer
@@ -336,10 +337,9 @@ class StoreBackup:
         wanted = sum(copy.size for copy in copies)
         free = self._files.usage(status.directory)[1]
         if free - wanted < self._free_minimum:
-            raise StoreError(
-                f"the backup needs {wanted} B, and {free} B are free, of which it must leave {self._free_minimum} B"
-                " (diskFreeMinimum)"
-            )
+            sizes = [size_text(one) for one in (wanted, free, self._free_minimum)]
+            words = "the backup needs {}, and {} are free, of which it must leave {} (diskFreeMinimum)"
+            raise StoreError(words.format(*sizes))
 
     def _copy_some(self, status: BackupStatus, copies: deque[_Copy]) -> None:
         """Copy a portion, and take it out of what is left."""

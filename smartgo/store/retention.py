@@ -20,6 +20,8 @@ from typing import Final, NamedTuple
 
 import msgspec
 
+from smartgo.schema.sizes import size_text
+
 BATCH: Final = 10
 """Log files that one run removes at most (C{DELETE_FILES_BATCH_MAX})."""
 
@@ -211,8 +213,8 @@ def shortage(disk: DiskSpace, rules: RetentionRules) -> str | None:
         )
     if disk.total and disk.free - disk.ahead < rules.free_minimum:
         return (
-            f"the disk will have {disk.free - disk.ahead} B free with the next log file, and"
-            f" {rules.free_minimum} B are demanded (diskFreeMinimum)"
+            f"the disk will have {size_text(disk.free - disk.ahead)} free with the next log file, and"
+            f" {size_text(rules.free_minimum)} are demanded (diskFreeMinimum)"
         )
     return None
 

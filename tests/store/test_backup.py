@@ -258,7 +258,7 @@ class BackupTests(StoreTestCase):
         status = self.store.backup.begin("one")
         self.wait()
         self.assertIs(status.state, BackupState.FAILED)
-        self.assertIn("B are free", status.error)
+        self.assertIn(" are free, of which it must leave ", status.error)
         self.assertFalse(self.env.files.exists(posixpath.join("/backups/one", ABOUT)))
 
     def test_close(self) -> None:

@@ -17,13 +17,13 @@ from smartgo.cli.support.output import (
     print_members,
     print_rows,
     print_value,
-    size,
     span,
 )
 from smartgo.cli.support.rest import RestClient, RestOptions, api_options
 from smartgo.cli.support.running import MISSING, CommandError
 from smartgo.cli.support.texts import examples
 from smartgo.health.judgements import NOUNS
+from smartgo.schema.sizes import size_text
 
 _SPAN: Final = re.compile(r"([0-9]{1,4})(m|h|d)\Z")
 _MEANING: Final = 36  # columns: a table of rules fits in 120
@@ -35,7 +35,7 @@ def amount(unit: str, value: float, rule: str) -> str:
     if unit == "ratio":
         return f"{value:.1%}"
     if unit == "bytes":
-        return size(value)
+        return size_text(value)
     if unit == "seconds":
         return span(value) or ""
     if unit == "state":

@@ -8,12 +8,13 @@ from typing import Final
 
 import click
 
-from smartgo.cli.support.output import OUTPUT, TEXT, counted, moment, print_members, size
+from smartgo.cli.support.output import OUTPUT, TEXT, counted, moment, print_members
 from smartgo.cli.support.progress import ProgressLine
 from smartgo.cli.support.running import FAILED, CommandError
 from smartgo.cli.support.session import ClusterOptions, ClusterSession, cluster_options, pause
 from smartgo.cli.support.texts import examples
 from smartgo.schema.bodies import BackupReport
+from smartgo.schema.sizes import size_text
 
 _POLL: Final = 0.5  # seconds
 _RUNNING: Final = "running"
@@ -150,8 +151,8 @@ def _print(report: BackupReport, output: str) -> None:
             "begun": moment(report.begun),
             "ended": moment(report.ended),
             "files": f"{report.files:,}, of them {counted(report.linked, 'hard link')}",
-            "progress": f"{size(report.done)} of {size(report.size)}" if report.state == _RUNNING else None,
-            "copied": size(report.copied),
+            "progress": f"{size_text(report.done)} of {size_text(report.size)}" if report.state == _RUNNING else None,
+            "copied": size_text(report.copied),
             "log up to": report.end,
             "removed": ", ".join(report.removed) or None,
             "error": report.error or None,

@@ -12,7 +12,7 @@ from twisted.internet.defer import Deferred
 
 from smartgo.cli.support.completions import group_names, topic_names
 from smartgo.cli.support.load import Latencies, SendLoad, producer_of
-from smartgo.cli.support.output import OUTPUT, TEXT, counted, plain, print_members, print_value, size
+from smartgo.cli.support.output import OUTPUT, TEXT, counted, plain, print_members, print_value
 from smartgo.cli.support.progress import ProgressLine
 from smartgo.cli.support.running import CommandError
 from smartgo.cli.support.session import ClusterOptions, ClusterSession, cluster_options
@@ -21,6 +21,7 @@ from smartgo.client.consumer import PushConsumer
 from smartgo.client.listening import ConsumerSettings
 from smartgo.client.messages import BODY_LIMIT, Message, ReceivedMessage
 from smartgo.schema.bodies import ConsumeFromWhere
+from smartgo.schema.sizes import size_text
 
 GROUP: Final = "smartgo-bench"
 SENT_AT: Final = "SENT_AT"
@@ -312,7 +313,7 @@ def _tell(
         figures = ", ".join(f"{name} {value:g}" for name, value in result.latency_ms.items())
         members: dict[str, object] = {
             what: f"{counted(messages, 'message')} in {seconds:.2f} s",
-            "per second": f"{result.per_second:,.0f} messages, {size(result.bytes_per_second)}",
+            "per second": f"{result.per_second:,.0f} messages, {size_text(result.bytes_per_second)}",
             "latency, ms": figures,
         }
         if result.failures:

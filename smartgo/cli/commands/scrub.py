@@ -8,14 +8,15 @@ from urllib.parse import quote
 import click
 
 from smartgo.cli.support.completions import broker_names
-from smartgo.cli.support.output import OUTPUT, TEXT, Columns, counted, moment, print_members, print_rows, size, span
+from smartgo.cli.support.output import OUTPUT, TEXT, Columns, counted, moment, print_members, print_rows, span
 from smartgo.cli.support.rest import RestClient, RestOptions, api_options
 from smartgo.cli.support.running import MISSING, CommandError
 from smartgo.cli.support.texts import broker_process, examples
+from smartgo.schema.sizes import size_text
 
 _DAMAGED: Final[Columns[dict[str, Any]]] = {
     "position": lambda row: str(row["offset"]),
-    "size": lambda row: size(row["length"]),
+    "size": lambda row: size_text(row["length"]),
     "topic": lambda row: row["topic"],
     "queue": lambda row: str(row["queueId"]) if row["topic"] else "",
     "offset": lambda row: str(row["queueOffset"]) if row["topic"] else "",
@@ -98,17 +99,18 @@ def _in_words(found: dict[str, Any], state: dict[str, Any]) -> dict[str, Any]:
     now = "none"
     if state["running"]:
         now = (
-            f"{size(state['checkedBytes'])} of {size(state['totalBytes'])} checked, {span(state['secondsLeft'])} left;"
+            f"{size_text(state['checkedBytes'])} of {size_text(state['totalBytes'])} checked,"
+            f" {span(state['secondsLeft'])} left;"
             f" {counted(state['records'], 'message')} right, {counted(state['damaged'], 'damaged region')}"
         )
     last = "never"
     if state["lastEndedMs"]:
         last = (
-            f"{moment(state['lastEndedMs'])}: {size(state['lastBytes'])},"
+            f"{moment(state['lastEndedMs'])}: {size_text(state['lastBytes'])},"
             f" {counted(state['lastRecords'], 'message')} right, {counted(state['lastDamaged'], 'damaged region')}"
         )
     return {
         "scrub": now,
         "last scrub": last,
-        "damaged": f"{counted(found['regions'], 'region')}, {size(found['bytes'])}",
+        "damaged": f"{counted(found['regions'], 'region')}, {size_text(found['bytes'])}",
     }

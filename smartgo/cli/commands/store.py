@@ -12,22 +12,14 @@ from smartgo.cli.commands.storeexport import diff, export
 from smartgo.cli.commands.storereading import dump, hexdump
 from smartgo.cli.commands.storerepair import repair
 from smartgo.cli.commands.tidy import print_tidy, tidy_row
-from smartgo.cli.support.output import (
-    OUTPUT,
-    TEXT,
-    moment,
-    plain,
-    print_members,
-    print_table,
-    print_value,
-    size,
-)
+from smartgo.cli.support.output import OUTPUT, TEXT, moment, plain, print_members, print_table, print_value
 from smartgo.cli.support.running import FAILED, CommandError
 from smartgo.cli.support.session import do
 from smartgo.cli.support.storefiles import CONFIG, SET, Reading, checked, directory_settings, print_check, say_in_use
 from smartgo.cli.support.texts import examples
 from smartgo.env.interfaces import IEnvironment
 from smartgo.schema.bodies import ExpiringFile, RetentionReport
+from smartgo.schema.sizes import size_text
 from smartgo.store.offline.listing import StoreListing, list_store
 from smartgo.store.offline.retentionplan import plan_retention
 from smartgo.store.retention import RetentionPlan
@@ -93,7 +85,7 @@ def _print_listing(listing: StoreListing, everything: bool) -> None:
         listing.files[:shown],
         {
             "file": lambda row: f"{row.kind}/{row.name}",
-            "size": lambda row: size(row.size),
+            "size": lambda row: size_text(row.size),
             "first offset": lambda row: row.begin,
             "end offset": lambda row: row.end,
             "keys": lambda row: row.keys,

@@ -8,13 +8,14 @@ from typing import Final
 
 import click
 
-from smartgo.cli.support.output import OUTPUT, TEXT, counted, plain, print_members, print_table, print_value, size
+from smartgo.cli.support.output import OUTPUT, TEXT, counted, plain, print_members, print_table, print_value
 from smartgo.cli.support.progress import ProgressLine
 from smartgo.cli.support.running import FAILED, CommandError
 from smartgo.cli.support.session import do
 from smartgo.cli.support.storefiles import CONFIG, SET, Reading, directory_settings, filter_options, in_thread
 from smartgo.cli.support.texts import examples
 from smartgo.env.interfaces import IEnvironment
+from smartgo.schema.sizes import size_text
 from smartgo.store.offline.diff import StoreComparison
 from smartgo.store.offline.export import FORMATS, StoreExport
 from smartgo.store.offline.rows import RecordFilter
@@ -67,11 +68,11 @@ def export(
             print_value(output, plain(summary))
             return
         click.echo(
-            f"exported {counted(summary.records, 'record')} with {size(summary.body_bytes)} of bodies to {target}"
+            f"exported {counted(summary.records, 'record')} with {size_text(summary.body_bytes)} of bodies to {target}"
         )
         click.echo(f"sha256 {summary.sha256}")
         if summary.damaged:
-            click.echo(f"left out: {counted(summary.damaged, 'damaged range')} of {size(summary.damaged_bytes)}")
+            click.echo(f"left out: {counted(summary.damaged, 'damaged range')} of {size_text(summary.damaged_bytes)}")
 
     do(work)
 

@@ -5,11 +5,12 @@ from __future__ import annotations
 import click
 import msgspec
 
-from smartgo.cli.support.output import OUTPUT, TEXT, counted, print_rows, size, span
+from smartgo.cli.support.output import OUTPUT, TEXT, counted, print_rows, span
 from smartgo.cli.support.session import DRY_RUN, YES, ClusterSession, confirm
 from smartgo.cli.support.texts import examples
 from smartgo.cli.support.wholechanges import ChangingOptions, changing_options
 from smartgo.schema.bodies import RetentionReport
+from smartgo.schema.sizes import size_text
 
 
 class TidyFile(msgspec.Struct, frozen=True, kw_only=True):
@@ -98,7 +99,7 @@ def print_tidy(rows: list[TidyRow]) -> None:
         {
             "broker": lambda row: row[0],
             "file": lambda row: row[1].file,
-            "size": lambda row: size(row[1].bytes),
+            "size": lambda row: size_text(row[1].bytes),
             "last change": lambda row: span(row[1].age_seconds),
             "why": lambda row: row[1].why,
         },

@@ -30,7 +30,7 @@ from smartgo.cli.support.diagnosisresults import (
 )
 from smartgo.cli.support.groupdiagnosis import GroupDiagnosis, dead_letters
 from smartgo.cli.support.memberdiagnosis import members
-from smartgo.cli.support.output import counted, size, span
+from smartgo.cli.support.output import counted, span
 from smartgo.cli.support.portprobe import PortReply, probe
 from smartgo.cli.support.rest import RestOptions
 from smartgo.cli.support.session import ClusterSession
@@ -44,6 +44,7 @@ from smartgo.schema.bodies import ClusterInfo, TopicConfig
 from smartgo.schema.codes import RequestCode, ResponseCode
 from smartgo.schema.command import Command
 from smartgo.schema.runtimeclock import wall_clock_ms
+from smartgo.schema.sizes import size_text
 from smartgo.schema.topics import TEMPLATE_TOPIC
 
 INHERIT: Final = 1  # bit of a topic's permission: others may be made after it
@@ -285,7 +286,7 @@ class Diagnosis:
         regions = number(table, "damagedRegions") or 0
         found += judged("log-damaged", subject, regions, f"{regions:.0f}")
         behind = number(table, "dispatchBehindBytes") or 0
-        found += judged("dispatch-behind", subject, behind, size(behind))
+        found += judged("dispatch-behind", subject, behind, size_text(behind))
         slow = number(table, "putLatency99") or 0
         found += judged("send-slow", subject, slow / 1000, f"{slow:.0f} ms")
         if table.get("brokerActive", "true") != "true":

@@ -8,7 +8,6 @@ from typing import Final
 
 import msgspec
 
-from smartgo.cli.support.output import size
 from smartgo.client.administration.topics import TopicKind, kind_of
 from smartgo.client.internal.route import WRITE
 from smartgo.env.interfaces import IEnvironment
@@ -16,6 +15,7 @@ from smartgo.health.judgements import JUDGEMENTS, Severity, refusal_advice
 from smartgo.health.measures import FOLLOWING
 from smartgo.schema import refusalkind
 from smartgo.schema.bodies import TopicConfig
+from smartgo.schema.sizes import size_text
 
 OK: Final = "ok"
 NOTE: Final = "note"
@@ -142,8 +142,9 @@ def replication(
     if state not in FOLLOWING:
         return judged("replica-alone", subject, value=state, reason=reason)
     behind = int(table.get("haBehindBytes", "0"))
-    return judged("replica-behind", subject, behind, size(behind)) or [
-        DiagnosisFinding(OK, subject, f"follows {table.get('haMasterAddress') or 'its master'}, {size(behind)} behind")
+    lag = size_text(behind)
+    return judged("replica-behind", subject, behind, lag) or [
+        DiagnosisFinding(OK, subject, f"follows {table.get('haMasterAddress') or 'its master'}, {lag} behind")
     ]
 
 
@@ -216,7 +217,7 @@ async def disk(env: IEnvironment, directory: str) -> FindingStream:
         yield DiagnosisFinding(PROBLEM, subject, "there is no such directory", "give the store directory")
         return
     total, free = files.usage(directory)
-    yield fullness(subject, 1 - free / total, f"{size(free)} of {size(total)} free")
+    yield fullness(subject, 1 - free / total, f"{size_text(free)} of {size_text(total)} free")
     took = []
     path = posixpath.join(directory, f"smartgo-doctor-{env.random.token(6).hex()}")
     try:

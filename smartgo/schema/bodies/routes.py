@@ -68,7 +68,7 @@ class TopicRouteData(Body):
 
 class ClusterInfo(Body):
     """
-    All brokers (106).
+    All brokers (106). RocketMQ has neither C{contenders} nor C{unregistered}.
 
     @ivar broker_addr_table: by broker name.
     @ivar cluster_addr_table: cluster, its broker names.
@@ -76,8 +76,6 @@ class ClusterInfo(Body):
         none.
     @ivar unregistered: broker name, the ids of its processes that unregistered and did not come back, each with when
         that was, in ms of the wall clock; left out where there are none.
-
-    RocketMQ has neither C{contenders} nor C{unregistered}.
     """
 
     broker_addr_table: dict[str, BrokerData] = always({})

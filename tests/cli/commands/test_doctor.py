@@ -269,7 +269,7 @@ class DoctorTests(Examining):
         reason = self.cluster.broker.store.refusal
         assert reason is not None
         self.assertEqual(reason.kind, RefusalKind.DISK_FULL)
-        self.assertIn("1073741824 B are demanded", reason.words)
+        self.assertIn("only 104 MiB are free on the disk of the store, 1 GiB are demanded", reason.words)
         result = self.invoke("doctor", status=1)
         self.assertIn(f"X broker broker-a: takes no messages now: {reason.words}", result.stdout)
         self.assertIn("Make room on its disk", result.stdout)

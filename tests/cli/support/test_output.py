@@ -6,7 +6,7 @@ import click
 from click.testing import CliRunner
 from twisted.trial.unittest import SynchronousTestCase
 
-from smartgo.cli.support.output import in_words, json_line, moment, print_table, printable, size, span
+from smartgo.cli.support.output import in_words, json_line, moment, print_table, printable, span
 
 
 class SafetyTests(SynchronousTestCase):
@@ -31,10 +31,9 @@ class SafetyTests(SynchronousTestCase):
         self.assertEqual(printed, "name  state\na     short\nb     somewhat longer\n")
 
     def test_words(self) -> None:
-        """Numbers, spans, sizes and moments are written as people read them."""
+        """Numbers, spans and moments are written as people read them."""
         cells: list[object] = [None, "", True, 1234567, 12.34, []]
         self.assertEqual([in_words(one) for one in cells], ["-", "-", "yes", "1,234,567", "12.3", "-"])
         spans = (None, 5.25, 600.0, 7200.0, 864000.0)
         self.assertEqual([span(one) for one in spans], [None, "5.25 s", "10 min", "2 h", "10 d"])
-        self.assertEqual([size(one) for one in (10, 2048, 5 << 40)], ["10 B", "2 KiB", "5 TiB"])
         self.assertEqual((moment(0), moment(None), moment(1 << 62)), (None, None, str(1 << 62)))
