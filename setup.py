@@ -3,9 +3,10 @@
 import os
 import sys
 
-from setuptools import find_packages, setup
+from setuptools import Extension, find_packages, setup
 
 HERE = os.path.dirname(os.path.abspath(__file__))
+CORE = "smartgo/_core"
 
 if not os.path.isdir(os.path.join(HERE, "smartgo", "plugins")):
     sys.exit(
@@ -15,6 +16,38 @@ if not os.path.isdir(os.path.join(HERE, "smartgo", "plugins")):
 
 with open(os.path.join(HERE, "README.md"), encoding="utf-8") as readme:
     LONG_DESCRIPTION = readme.read()
+
+
+def compiled():
+    """
+    Return the modules to be compiled, and the wheel's tag; none where SMARTGO_PURE=1 or without Cython.
+
+    Where compiling fails, such as for want of a compiler, the installation goes on without them: Python does the same.
+    A module is one .pyx and the C files that it calls, which know nothing of Python.
+    """
+    if os.environ.get("SMARTGO_PURE", "0") not in ("", "0"):
+        return [], {}
+    try:
+        from Cython.Build import cythonize
+    except ImportError:
+        return [], {}
+    sends = ["sends.pyx", "answers.c", "appending.c", "crc32.c", "properties.c", "sendheader.c"]
+    modules = [
+        Extension(
+            "smartgo._core.sends",
+            [f"{CORE}/{name}" for name in sends],
+            include_dirs=[CORE],
+            depends=[f"{CORE}/{name}" for name in sorted(os.listdir(os.path.join(HERE, CORE))) if name.endswith(".h")],
+            define_macros=[("Py_LIMITED_API", "0x030b0000"), ("CYTHON_LIMITED_API", "1")],
+            extra_compile_args=["-std=c11", "-O2", "-fvisibility=hidden"],
+            py_limited_api=True,
+            optional=True,
+        )
+    ]
+    return cythonize(modules, quiet=True), {"bdist_wheel": {"py_limited_api": "cp311"}}
+
+
+MODULES, OPTIONS = compiled()
 
 SPARK = ["numpy", "pandas>=2.2,<3", "plotly>=6", "pyarrow>=18", "pyspark>=4.3,<5"]
 
@@ -69,5 +102,7 @@ setup(
     ],
     extras_require={"export": ["pyarrow>=18"], "spark": SPARK, "speed": ["numpy"]},
     entry_points={"console_scripts": ["smartgo = smartgo.cli.main:main", "smartgo-spark = smartgo.spark.job:main"]},
+    ext_modules=MODULES,
+    options=OPTIONS,
     zip_safe=False,
 )

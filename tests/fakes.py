@@ -11,7 +11,7 @@ import random
 from collections.abc import Callable, Sequence
 from typing import Any, Protocol, TypeVar, cast
 
-from twisted.internet.address import IPv4Address
+from twisted.internet.address import IPv4Address, IPv6Address
 from twisted.internet.defer import Deferred, fail, maybeDeferred, succeed
 from twisted.internet.error import CannotListenError
 from twisted.internet.error import ConnectionRefusedError as Refused
@@ -518,6 +518,7 @@ class FakeNetwork:
     @ivar told: datagrams in the order in which they were sent, each with its address.
     @ivar deaf: an error that sending a datagram ends with.
     @ivar ears: who hears datagrams, by address.
+    @ivar client_ip: the address that connections come from.
     """
 
     def __init__(self) -> None:
@@ -525,6 +526,7 @@ class FakeNetwork:
         self.told: list[tuple[str, bytes]] = []
         self.deaf: OSError | None = None
         self.ears: dict[str, FakeEar] = {}
+        self.client_ip = "127.0.0.1"
         self._pumps: list[IOPump] = []
         self._next_port = 40000
 
@@ -543,7 +545,8 @@ class FakeNetwork:
         if listening is None:
             return fail(Refused())
         self._next_port += 1
-        here = IPv4Address("TCP", "127.0.0.1", self._next_port)
+        family = IPv6Address if ":" in self.client_ip else IPv4Address
+        here = family("TCP", self.client_ip, self._next_port)
         there = listening.getHost()
         server = cast("Any", listening.factory.buildProtocol(here))
         if server is None:

@@ -11,11 +11,13 @@ from twisted.trial.unittest import SynchronousTestCase
 ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 
 EVERYTHING = {
-    "errors", "observer", "env", "schema", "extension", "config", "health", "tablefile", "auth", "net", "remoting",
-    "store", "ha", "pipeline", "client", "registry", "broker", "ops", "node", "cli", "testing", "spark",
+    "_core", "core", "errors", "observer", "env", "schema", "extension", "config", "health", "tablefile", "auth", "net",
+    "remoting", "store", "ha", "pipeline", "client", "registry", "broker", "ops", "node", "cli", "testing", "spark",
 }  # fmt: skip
 
 MAY_IMPORT: dict[str, set[str]] = {
+    "_core": set(),
+    "core": {"_core"},
     "errors": set(),
     "observer": {"errors"},
     "env": {"observer", "errors"},
@@ -27,18 +29,18 @@ MAY_IMPORT: dict[str, set[str]] = {
     "auth": {"tablefile", "config", "schema", "env", "observer", "errors"},
     "net": {"env", "observer", "schema", "errors"},
     "remoting": {"net", "env", "observer", "schema", "errors"},
-    "store": {"env", "observer", "schema", "errors"},
-    "ha": {"store", "net", "env", "observer", "schema", "errors"},
-    "pipeline": {"store", "env", "observer", "schema", "errors"},
+    "store": {"core", "_core", "env", "observer", "schema", "errors"},
+    "ha": {"core", "_core", "store", "net", "env", "observer", "schema", "errors"},
+    "pipeline": {"core", "_core", "store", "env", "observer", "schema", "errors"},
     "client": {"remoting", "net", "auth", "tablefile", "config", "env", "observer", "schema", "errors"},
     "registry": {"remoting", "net", "auth", "tablefile", "config", "env", "observer", "schema", "errors"},
     "broker": {
-        "ha", "pipeline", "store", "remoting", "net", "auth", "extension", "tablefile", "config", "env", "observer",
-        "schema", "errors",
+        "core", "_core", "ha", "pipeline", "store", "remoting", "net", "auth", "extension", "tablefile", "config",
+        "env", "observer", "schema", "errors",
     },
     "ops": {
-        "broker", "registry", "client", "ha", "pipeline", "store", "remoting", "net", "auth", "extension",
-        "tablefile", "health", "config", "env", "observer", "schema", "errors",
+        "core", "_core", "broker", "registry", "client", "ha", "pipeline", "store", "remoting", "net", "auth",
+        "extension", "tablefile", "health", "config", "env", "observer", "schema", "errors",
     },
     "node": EVERYTHING - {"node", "cli", "testing", "spark"},
     "cli": EVERYTHING - {"cli", "testing", "spark"},
@@ -152,6 +154,24 @@ class LayerTests(SynchronousTestCase):
                 ):
                     offences.append(f"{path}:{line} imports {name}")
         self.assertEqual(offences, [])
+
+    def test_core(self) -> None:
+        """Only the module that chooses imports the compiled core, and nothing of the core imports smartgo."""
+        offences = [
+            f"{path}:{line} imports {name}"
+            for path in sources("smartgo")
+            for line, name in imports(path)
+            if path != os.path.join("smartgo", "core.py") and name.startswith("smartgo._core")
+        ]
+        self.assertEqual(offences, [])
+        folder = os.path.join(ROOT, "smartgo", "_core")
+        for one in sorted(os.listdir(folder)):
+            if one.endswith((".h", ".c", ".pyx")) and one != "sends.c":
+                with open(os.path.join(folder, one), encoding="utf-8") as file:
+                    text = file.read()
+                self.assertNotRegex(text, r"import smartgo|from smartgo", one)
+                if not one.endswith(".pyx"):
+                    self.assertNotRegex(text, "Python.h|Py[A-Z][a-z]+_", one)
 
     def test_ops(self) -> None:
         """Inside C{ops} too imports go one way; the framework in C{ops/web} knows no resource and no broker."""

@@ -18,13 +18,23 @@ from zope.interface import implementer
 
 from smartgo.errors import BadHeader, CodeNotSupported, FramingError, RequestRefused, ServiceNotAvailable, SystemBusy
 from smartgo.remoting.buglog import BugLog
-from smartgo.remoting.interfaces import Answer, IDispatchedPeer, IOutstanding, IPeer, IRequestHook, IRequestProcessor
+from smartgo.remoting.interfaces import (
+    Answer,
+    IDispatchedPeer,
+    IOutstanding,
+    IPeer,
+    IRequestHook,
+    IRequestProcessor,
+    IRunTaker,
+)
 from smartgo.remoting.processor import Processor, RequestHook
 from smartgo.schema.command import ONE_WAY, RESPONSE, Command, decode, encode
 from smartgo.schema.headertemplates import HeaderTemplateCache
 
 Before = Callable[[IPeer, Command], "Deferred[None] | None"]
 After = Callable[[IPeer, Command, Answer], None]
+LateAnswers = list[tuple[Command, "Answer | Deferred[Answer]"]]
+Take = Callable[["IDispatchedPeer", list[bytes], int, int, LateAnswers], int]
 
 REJECTED: Final = "[REJECTREQUEST]system busy, start flow control for a while"
 _LATER: Final = 512  # bytes that a request whose answer is outstanding takes beside its frame
@@ -50,20 +60,26 @@ class _Family:
 
     @ivar refuses: C{None} where it takes every request.
     @ivar run_ended: C{None} where it puts nothing off to the end of a run.
+    @ivar take: C{None} where it takes one request at a time.
     """
 
-    __slots__ = ("process", "refuses", "run_ended")
+    __slots__ = ("process", "refuses", "run_ended", "take")
 
     def __init__(self, processor: IRequestProcessor) -> None:
         self.process: Callable[[IPeer, Command], Answer | Deferred[Answer]] = processor.process
         self.refuses: Callable[[], bool] | None = _overridden(processor, Processor, "refuses")
         self.run_ended: Callable[[], None] | None = _overridden(processor, Processor, "run_ended")
+        self.take: Take | None = processor.take if IRunTaker.providedBy(processor) else None
 
 
 def _overridden(one: object, base: type, name: str) -> Any:
     """Return a method of a processor or hook; C{None} where it is the one of its base, which does nothing."""
     inherits = getattr(type(one), name, None) is getattr(base, name)
     return None if inherits else getattr(one, name)
+
+
+def _do_nothing() -> None:
+    """Do nothing."""
 
 
 class Dispatcher:
@@ -89,8 +105,11 @@ class Dispatcher:
         @raise ValueError: two processors claim a code.
         """
         self._families: dict[int, _Family] = {}
+        taker: tuple[Take | None, Callable[[], None]] = (None, _do_nothing)
         for processor in processors:
             family = _Family(processor)
+            if family.take is not None and not set(without).intersection(processor.codes):
+                taker = (family.take, family.run_ended or _do_nothing)
             for code in processor.codes:
                 if code in self._families:
                     raise ValueError(f"two processors claim request code {code}")
@@ -102,6 +121,7 @@ class Dispatcher:
         self._before: tuple[Before, ...] = tuple(one for one in found if one is not None)
         found = [_overridden(hook, RequestHook, "after") for hook in hooks]
         self._after: tuple[After, ...] = tuple(one for one in found if one is not None)
+        self._taker = (None, _do_nothing) if hooks else taker
         self._bugs = BugLog() if bugs is None else bugs
         self._templates = HeaderTemplateCache()
 
@@ -112,7 +132,7 @@ class Dispatcher:
 
     # -- the hot path --------------------------------------------------------------------------------------
 
-    def run(self, peer: IDispatchedPeer, frames: Sequence[bytes], begun: list[Callable[[], None]]) -> int:
+    def run(self, peer: IDispatchedPeer, frames: list[bytes], begun: list[Callable[[], None]]) -> int:
         """
         Take frames in order and put the answers that are ready into C{peer.link.out}.
 
@@ -128,12 +148,31 @@ class Dispatcher:
         find = self._families.get
         before, after = self._before, self._after
         link = peer.link
-        append = link.out.append
+        out = link.out
+        append = out.append
         room = link.room
         templates = self._templates
+        take, end_taken = self._taker
+        late: LateAnswers = []
         taken = 0
+        count = len(frames)
         answer: Answer | Deferred[Answer]
-        for frame in frames:
+        while taken < count:
+            pieces = len(out)
+            if take is not None and (run := take(peer, frames, taken, room, late)):
+                taken += run
+                if end_taken not in begun:
+                    begun.append(end_taken)
+                if late:
+                    room -= self._begin_late(peer, late)
+                    if peer.full:
+                        break
+                elif len(out) > pieces:
+                    room -= len(out[-1])
+                if room < 0 or link.state.over:
+                    break
+                continue
+            frame = frames[taken]
             taken += 1
             try:
                 request = decode(frame, templates)
@@ -182,6 +221,17 @@ class Dispatcher:
         return taken
 
     # -- beside it -----------------------------------------------------------------------------------------
+
+    def _begin_late(self, peer: IDispatchedPeer, late: LateAnswers) -> int:
+        """Let requests that were taken wait for their answers; return how many bytes were put for the others."""
+        put = 0
+        for request, answer in late:
+            if isinstance(answer, Deferred):
+                Later(self, peer, request, answer)
+            else:
+                put += self._reply(peer, request, answer)
+        late.clear()
+        return put
 
     def reply(self, peer: IDispatchedPeer, request: Command, answer: Answer) -> None:
         """Send an answer that was late."""

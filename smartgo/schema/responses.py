@@ -8,6 +8,7 @@ length word and the header, to be followed by as many body bytes as the caller a
 from __future__ import annotations
 
 import json
+from typing import NamedTuple
 
 from smartgo.schema.codes import LANGUAGE, LANGUAGE_NAMES, VERSION
 from smartgo.schema.commandlayout import BINARY, JSON, OPAQUE, binary_head_struct, prefix_struct
@@ -31,8 +32,31 @@ def _starts(begin: bytes) -> list[bytes]:
 
 _SEND = b'{"code":0,"extFields":{"msgId":"'
 _OFFSET = b'{"code":0,"extFields":{"offset":"'
+_SEND_NAMES = (b"\0\5msgId", b"\0\7queueId", b"\0\x0bqueueOffset")
 _send_starts = _starts(_SEND)
 _offset_starts = _starts(_OFFSET)
+
+
+class SendPieces(NamedTuple):
+    """
+    The bytes between the values of an answer to a send, behind the eight bytes that a frame begins with.
+
+    @ivar json: before the ids, the queue id, the queue offset and the opaque, and the end.
+    @ivar binary: before the opaque; from behind it to the length of all fields; name of the ids, of the queue id and
+        of the queue offset, whose lengths follow; the fields behind them.
+    """
+
+    json: tuple[bytes, bytes, bytes, bytes, bytes]
+    binary: tuple[bytes, bytes, bytes, bytes, bytes, bytes]
+
+
+def send_pieces(region: str, trace_on: bool) -> SendPieces:
+    """Return what L{ResponseFrames.send} puts between the values that it is given."""
+    head = _pack_head(0, LANGUAGE, VERSION, 0, _RESPONSE, 0)
+    return SendPieces(
+        (_SEND, b'","queueId":"', b'","queueOffset":"', _region_middle(region, trace_on).encode(), _TAIL.encode()),
+        (head[: OPAQUE.start], head[OPAQUE.stop :], *_SEND_NAMES, _send_rest(region, trace_on)),
+    )
 
 
 class ResponseFrames:
@@ -105,20 +129,9 @@ class ResponseFrames:
         id_size, queue_size, offset_size, region, trace_on = key
         if len(self._sends) >= _CACHED:
             self._sends.clear()
-        rest = _block(
-            (
-                (b"\0\x0aMSG_REGION", region.encode("utf-8", "replace")),
-                (b"\0\x08TRACE_ON", b"true" if trace_on else b"false"),
-            )
-        )
-        starts = [
-            b"%b%b" % (name, size.to_bytes(4, "big"))
-            for name, size in (
-                (b"\0\5msgId", id_size),
-                (b"\0\7queueId", queue_size),
-                (b"\0\x0bqueueOffset", offset_size),
-            )
-        ]
+        rest = _send_rest(region, trace_on)
+        sizes = (id_size, queue_size, offset_size)
+        starts = [b"%b%b" % (name, size.to_bytes(4, "big")) for name, size in zip(_SEND_NAMES, sizes, strict=True)]
         size = len(b"".join(starts)) + id_size + queue_size + offset_size + len(rest)
         head = _head(0, 0, b"", size, 0)
         before = prefix_struct.size + OPAQUE.start
@@ -130,8 +143,7 @@ class ResponseFrames:
         cached = self._regions[trace_on]
         if len(cached) >= _CACHED:
             cached.clear()
-        middle = f'","MSG_REGION":{_quoted(region)},"TRACE_ON":"{"true" if trace_on else "false"}{_MIDDLE}'
-        cached[region] = middle
+        middle = cached[region] = _region_middle(region, trace_on)
         return middle
 
     def _remark(self, remark: str | None) -> str:
@@ -147,6 +159,21 @@ def offset_response(encoding: int, opaque: int, offset: int) -> bytes:
         rest = f"{offset}{_MIDDLE}{opaque}{_TAIL}".encode()
         return _offset_starts[len(rest)] + rest
     return _binary(0, opaque, b"", ((b"\0\6offset", b"%d" % offset),), 0)
+
+
+def _region_middle(region: str, trace_on: bool) -> str:
+    """Write the JSON answer to a send from behind its queue offset to its opaque."""
+    return f'","MSG_REGION":{_quoted(region)},"TRACE_ON":"{"true" if trace_on else "false"}{_MIDDLE}'
+
+
+def _send_rest(region: str, trace_on: bool) -> bytes:
+    """Write the ext fields of the binary answer to a send that follow its queue offset."""
+    return _block(
+        (
+            (b"\0\x0aMSG_REGION", region.encode("utf-8", "replace")),
+            (b"\0\x08TRACE_ON", b"true" if trace_on else b"false"),
+        )
+    )
 
 
 def _start(begin: bytes, rest: int) -> bytes:

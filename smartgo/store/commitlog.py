@@ -45,6 +45,7 @@ from smartgo.store.logposition import LogPosition
 from smartgo.store.mappedfile import MappedFile, OpenMappings
 from smartgo.store.recordbatch import CONTINUES, HOSTS_SIZE, RARE, RecordBatch, check_properties, pack_length
 from smartgo.store.settings import StoreSettings
+from smartgo.store.tails import LogTail
 
 _SEPARATOR: Final = CONTINUES[0]
 _NO_HOST_FLAGS: Final = ~HOSTS_MASK
@@ -63,15 +64,12 @@ class LogFileSource(Protocol):
         """
 
 
-class CommitLog:
+class CommitLog(LogTail):
     """
     The writer of the log, and access to its bytes.
 
     @ivar files: the log's files.
-    @ivar end: physical offset after the last record; the next one goes there, or into the next file.
-    @ivar torn: bytes before C{end} of a record that is still coming; of a master's log 0.
     @ivar minimum: physical offset of the oldest file.
-    @ivar stored_ms: store timestamp of the last record.
     """
 
     def __init__(
@@ -91,19 +89,14 @@ class CommitLog:
         @param buggify: see L{smartgo.env.interfaces.IEnvironment.buggify}.
         """
         self.files = files
-        self.torn = 0
         self.stored_ms = begin.stored_ms
         self._mappings = mappings
         self._space = space
         self._wall_ms = wall_ms
-        self._now_ms = 0  # the wall clock when the present run began, 0 between runs
         self._max_body = min(settings.max_message_size, RECORD_MAXIMUM_BODY)
         self._max_count = settings.max_batch_count
         self._full: list[MappedFile] = []  # those before it; pinned, so that a flush need not open what it syncs
         self._buggify = buggify
-        self._view = memoryview(b"")
-        self._base = 0
-        self._limit = -1  # no record may end beyond this physical offset
         self.end = begin.end
         self._file: MappedFile | None = None  # the one written to, pinned
         self._write_to(begin.file)
@@ -123,11 +116,11 @@ class CommitLog:
         """Write to a file from now on, which is mapped and pinned; C{None}: the next append asks for one."""
         self._file = file
         if file is None:
-            self._limit = -1
+            self.limit = -1
         else:
-            self._view = self._mappings.view(file)
-            self._base = file.base
-            self._limit = file.end - (file.size // 2 if self._buggify("log.roll-early") else BLANK_SIZE)
+            self.view = self._mappings.view(file)
+            self.base = file.base
+            self.limit = file.end - (file.size // 2 if self._buggify("log.roll-early") else BLANK_SIZE)
 
     # -- appending ---------------------------------------------------------------------------------------------
 
@@ -167,7 +160,7 @@ class CommitLog:
         if body_size > self._max_body or properties_size > PROPERTIES_LIMIT:
             self._check_sizes(messages, body_size, properties_size)
         offset = self.end
-        if offset + size > self._limit:
+        if offset + size > self.limit:
             self._roll(size)
             offset = self.end
         others: Sequence[tuple[IQueue, int]] = ()
@@ -178,7 +171,7 @@ class CommitLog:
             first = queue.claim(count)
             if len(targets) > 1:
                 others = [(one, one.claim(count)) for one in targets[1:]]
-        stored_ms = self._now_ms or self._read_clock()  # last of what may fail: see _unpackable
+        stored_ms = self.now_ms or self.read_clock()  # last of what may fail: see _unpackable
         offsets: Sequence[int]
         codes: Sequence[int]
         try:
@@ -209,8 +202,8 @@ class CommitLog:
         except (struct.error, MessageIllegal) as error:
             raise self._unpackable(error) from None
         end = offset + size
-        base = self._base
-        self._view[offset - base : end - base] = data
+        base = self.base
+        self.view[offset - base : end - base] = data
         self.end = end
         self.stored_ms = stored_ms
         if targets:
@@ -237,16 +230,16 @@ class CommitLog:
             file = new
         count = min(len(data), file.end - self.end)
         at = self.end - file.base
-        self._view[at : at + count] = data[:count]
+        self.view[at : at + count] = data[:count]
         self.end += count
         self.torn += count
         return count
 
     def retreat(self, end: int) -> None:
         """Truncate the log at a physical offset in its last file; the bytes behind it are zeroed."""
-        at = end - self._base
+        at = end - self.base
         size = self.end - end
-        self._view[at : at + size] = bytes(size)
+        self.view[at : at + size] = bytes(size)
         self.end = end
         self.torn = 0
 
@@ -258,7 +251,7 @@ class CommitLog:
         """
         if self._file is not None:
             self._mappings.unpin(self._file)
-        self._view = memoryview(b"")
+        self.view = memoryview(b"")
         self._write_to(None)
         while self.files.files:
             file = self.files.files[-1]
@@ -294,20 +287,21 @@ class CommitLog:
         The clock was read for it, and perhaps no run ends that would forget the time: the next append, however much
         later, is to read it again.
         """
-        self._now_ms = 0
+        self.now_ms = 0
         if isinstance(error, MessageIllegal):
             return error
         return MessageIllegal(f"a field of the message is out of range: {error}")
 
     # -- runs and files ----------------------------------------------------------------------------------------
 
-    def _read_clock(self) -> int:
-        self._now_ms = max(1, self._wall_ms())  # recovery believes in no record from before 1970
-        return self._now_ms
+    def read_clock(self) -> int:
+        """Begin a run: read the clock, and return its time in ms."""
+        self.now_ms = max(1, self._wall_ms())  # recovery believes in no record from before 1970
+        return self.now_ms
 
     def end_run(self) -> int:
         """End the present run: the next append reads the clock. Return the physical offset after the last record."""
-        self._now_ms = 0
+        self.now_ms = 0
         return self.end - self.torn
 
     def _check_sizes(self, messages: Sequence[NewMessage], body_size: int, properties_size: int) -> None:
@@ -332,15 +326,20 @@ class CommitLog:
         if old is None:
             # The log may well end inside a file: one that could get no blocks when the store was opened.
             self._write_to(self._space.take(self.end))
-            if self.end + size > self._limit:
+            if self.end + size > self.limit:
                 self._roll(size)
             return
         new = self._space.take(old.end)
         at = self.end - old.base
-        self._view[at : at + BLANK_SIZE] = encode_blank(old.size - at)
+        self.view[at : at + BLANK_SIZE] = encode_blank(old.size - at)
         self._full.append(old)
         self.end = new.base
         self._write_to(new)
+
+    def close(self) -> None:
+        """Let go of the file written to; nothing may be appended from now on."""
+        self.limit = -1
+        self.view = memoryview(b"")
 
     def flushed(self, position: int) -> None:
         """Let full files that are durable, below C{position}, be unmapped."""

@@ -11,6 +11,7 @@ from zope.interface import Attribute, Interface
 
 from smartgo.schema.consumequeue import Unit
 from smartgo.schema.message import NewMessage
+from smartgo.store.tails import QueueTail
 
 
 class PutStatus(IntEnum):
@@ -224,6 +225,16 @@ class IMessageStore(Interface):
     backup = Attribute("Copies the store while it runs: L{StoreBackup<smartgo.store.backup.StoreBackup>}.")
 
     damage = Attribute("The damaged regions of the log that are known (L{smartgo.store.damage.DamageTable}).")
+
+    log_tail = Attribute("The end of the log (L{LogTail<smartgo.store.tails.LogTail>}), to append to while C{accepts}.")
+
+    accepts = Attribute("Whether messages are appended: false where L{append} raises ServiceNotAvailable at once.")
+
+    def queue_tail(topic: str, queue_id: int) -> QueueTail | None:
+        """
+        The end of a queue that is there (L{QueueTail<smartgo.store.tails.QueueTail>}), to append to while C{accepts}
+        and until it is C{dropped}; C{None} also where its units are not what an append makes.
+        """
 
     scrub = Attribute("Checks all of the log from time to time (L{smartgo.store.scrub.Scrub}).")
 

@@ -51,6 +51,7 @@ from smartgo.store.replicawriter import ReplicaWriter
 from smartgo.store.settings import StoreSettings
 from smartgo.store.storedirectory import StoreDirectory
 from smartgo.store.storereads import StoreReads
+from smartgo.store.tails import LogTail, QueueTail
 from smartgo.store.timer.slotstorage import SlotStorage
 from smartgo.store.timer.source import TimerSource
 from smartgo.store.timer.timerlog import TimerLog
@@ -64,6 +65,7 @@ class OpenStore(StoreReads):
     An open store, whole: see L{IMessageStore} and L{IReplicatedLog}.
 
     @ivar root: the directory.
+    @ivar accepts: see L{IMessageStore.accepts}.
     @ivar cleaner: removes old files by the rules of retention.
     @ivar backup: makes copies of the store while it runs.
     @ivar copies: appends copies of stored messages, on a full disk too.
@@ -89,6 +91,7 @@ class OpenStore(StoreReads):
         self._held_back: Refusal | None = None
         self._trouble: Refusal | None = None  # the part of the refusal that is not for sends alone
         self._refusal: Refusal | None = None
+        self.accepts = False
         self._failure: ObserverList[[str]] = ObserverList("the store's failure")
         self._listeners: list[IArrivalListener] = []
         self._run_ended: ObserverList[[int]] = ObserverList("the end of the log")
@@ -182,6 +185,7 @@ class OpenStore(StoreReads):
             await self._checkpointer.stop(indexed)
         finally:
             self._by_key.clear()  # late readers find nothing, and map nothing
+            self._commitlog.close()
             for dispatcher in self._dispatchers:
                 dispatcher.close()
             self._directory.release()
@@ -204,6 +208,7 @@ class OpenStore(StoreReads):
         if self._settings.replica and self._refusal is None:
             words = "the store is a slave's: it takes what its master sends, and nothing else"
             self._refusal = Refusal(RefusalKind.SLAVE, words)
+        self.accepts = self._refusal is None
 
     def hold_back(self, reason: str | None) -> None:
         """
@@ -224,6 +229,16 @@ class OpenStore(StoreReads):
         return self._trouble or self._held_back
 
     # -- writing -----------------------------------------------------------------------------------------------
+
+    @property
+    def log_tail(self) -> LogTail:
+        """See L{IMessageStore.log_tail}."""
+        return self._commitlog
+
+    def queue_tail(self, topic: str, queue_id: int) -> QueueTail | None:
+        """See L{IMessageStore.queue_tail}."""
+        queue = self._by_key.get((topic, queue_id))
+        return None if queue is None or queue.delay_ms is not None else queue
 
     def append(self, messages: Sequence[NewMessage]) -> Appended:
         """See L{IMessageStore.append}."""

@@ -12,10 +12,12 @@ from zope.interface import implementer
 from smartgo.broker.interfaces import IBroker, ISendStage
 from smartgo.broker.processors.requestcodes import answered_by
 from smartgo.broker.send import Send
+from smartgo.broker.sendrun import SendAnswers, SendRules, SendRun, StoredSend
 from smartgo.broker.stages.delay import level_of
 from smartgo.broker.tables.topics import WRITE
+from smartgo.config.settings import BrokerConfig
 from smartgo.errors import MessageIllegal, NoPermission, RequestRefused, ServiceNotAvailable
-from smartgo.remoting.interfaces import Answer, IPeer, IRequestProcessor
+from smartgo.remoting.interfaces import Answer, IDispatchedPeer, IPeer, IRunTaker
 from smartgo.remoting.processor import Processor
 from smartgo.schema import properties as names
 from smartgo.schema.batch import decode_items
@@ -25,11 +27,13 @@ from smartgo.schema.command import Command
 from smartgo.schema.headers.send import SendRequest, SendRequestV2, SendResponse
 from smartgo.schema.message import HOSTS_MASK, TRANSACTION_MASK, NewMessage
 from smartgo.schema.properties import TagCodes, encode, join
-from smartgo.schema.propertyrewriter import Rewriter, Rewritten
-from smartgo.schema.responses import ResponseFrames
+from smartgo.schema.propertyrewriter import SPECIAL, Rewriter, Rewritten
+from smartgo.schema.record import RECORD_MAXIMUM_BODY
+from smartgo.schema.responses import ResponseFrames, send_pieces
 from smartgo.schema.timers import TIMED
 from smartgo.schema.topics import CLOSED_TO_SENDS, RETRY_PREFIX
 from smartgo.store.interfaces import Appended, PutStatus
+from smartgo.store.tails import QueueTail
 
 _BATCH: Final = int(RequestCode.SEND_BATCH_MESSAGE)
 _LONG: Final = int(RequestCode.SEND_MESSAGE)
@@ -49,7 +53,7 @@ def _not_saved(failure: Failure) -> PutStatus:
     return PutStatus.FLUSH_DISK_TIMEOUT
 
 
-@implementer(IRequestProcessor)
+@implementer(IRunTaker)
 class SendProcessor(Processor):
     """Stores what producers send."""
 
@@ -71,9 +75,19 @@ class SendProcessor(Processor):
         self._region = self._settings.broker.region_id
         self._cluster = identity.cluster
         self._sync = store_settings.sync_flush or self._settings.broker.broker_role == "SYNC_MASTER"
-        self._rewriter = Rewriter(
-            {names.CLUSTER: identity.cluster}, special=frozenset().union(*(stage.properties for stage in stages))
+        special = frozenset().union(*(stage.properties for stage in stages))
+        self._rewriter = Rewriter({names.CLUSTER: identity.cluster}, special=special)
+        self._rules = SendRules(
+            identity.store_host,
+            f"{names.CLUSTER}{names.NAME_END}{identity.cluster}".encode(),
+            tuple(name.encode() for name in sorted(SPECIAL | TIMED | special)),
+            min(store_settings.max_message_size, RECORD_MAXIMUM_BODY),
+            min(store_settings.max_batch_count, _BATCH_LIMIT),
+            self._sync,
         )
+        self._plain: SendRun | None = None  # of the settings in _plain_settings
+        self._plain_settings: BrokerConfig | None = None
+        broker.topics.when_changed(self._topic_changed)
         self._responses = ResponseFrames()
         self._tags = TagCodes()
         self._run_topic = ""  # of the messages stored in this run and not yet counted
@@ -84,6 +98,7 @@ class SendProcessor(Processor):
         """Make what was appended readable, and count it."""
         self._store.end_run()
         self._count_run("")
+        self._count_plain()
 
     def _count_run(self, topic: str) -> None:
         """Add the figures of the run so far to the statistics; what follows is for C{topic}."""
@@ -153,6 +168,62 @@ class SendProcessor(Processor):
             self._region,
             settings.trace_on,
         )
+
+    # -- runs ------------------------------------------------------------------------------------------------
+
+    def take(
+        self,
+        peer: IDispatchedPeer,
+        frames: list[bytes],
+        begin: int,
+        room: int,
+        late: list[tuple[Command, Answer | Deferred[Answer]]],
+    ) -> int:
+        """See L{IRunTaker.take}."""
+        if self._settings.broker is not self._plain_settings:
+            self._follow_settings()
+        plain = self._plain
+        if plain is None or not self._store.accepts:
+            return 0
+        if not self._sync:
+            return plain.take(frames, begin, peer.host, peer.link.out, room, len(frames))
+        stored: list[StoredSend] = []
+        taken = plain.take(frames, begin, peer.host, stored, room, 1)  # then the dispatcher looks what is in flight
+        for encoding, opaque, flag, wait, topic, queue_id, appended in stored:
+            request = Command(_LONG, opaque, flag, encoding=encoding)
+            topics = self._topics.durable(topic)
+            late.append((request, self._finish(request, Appended(*appended), queue_id, wait, topics)))
+        return taken
+
+    def _follow_settings(self) -> None:
+        """Make the run anew: settings were replaced."""
+        self._count_plain()
+        settings = self._plain_settings = self._settings.broker
+        if not settings.broker_permission & WRITE:
+            self._plain = None
+            return
+        pieces = send_pieces(self._region, settings.trace_on)
+        answers = SendAnswers(self._id_prefix.encode(), self._region, settings.trace_on, *pieces)
+        self._plain = SendRun(self._store.log_tail, self._queue, self._rules, answers)
+
+    def _queue(self, topic: str, queue_id: int) -> QueueTail | None:
+        """Return a queue that plain sends go to; C{None}: there is none, or L{process} has to see to it."""
+        config = self._topics.get(topic)
+        if config is None or not 0 <= queue_id < config.read_queue_nums:
+            return None
+        if topic[:1] == "%" or topic in CLOSED_TO_SENDS:
+            return None
+        return self._store.queue_tail(topic, queue_id)
+
+    def _topic_changed(self, topic: str) -> None:
+        if self._plain is not None:
+            self._plain.forget()
+
+    def _count_plain(self) -> None:
+        """Add the figures of the messages that L{take} stored to the statistics."""
+        if self._plain is not None:
+            for topic, count, size, calls in self._plain.drain():
+                self._stats.stored(topic, count, size, calls)
 
     # -- the answer ------------------------------------------------------------------------------------------
 

@@ -25,6 +25,7 @@ from smartgo.schema.topics import LMQ_PREFIX, QUEUE_LIMIT, SCHEDULE_TOPIC, check
 from smartgo.store.filequeue import FileQueue
 from smartgo.store.interfaces import IQueue
 from smartgo.store.mappedfile import MappedFile, OpenMappings
+from smartgo.store.tails import QueueTail
 
 _STEP: Final = 64 * 1024
 _TAIL_LENGTHS: Final = 3  # the topic's and the properties' length fields
@@ -34,7 +35,7 @@ QueueKey = tuple[str, int]
 
 
 @implementer(IQueue)
-class ConsumeQueue:
+class ConsumeQueue(QueueTail):
     """
     One queue of one topic; see L{IQueue}.
 
@@ -42,24 +43,14 @@ class ConsumeQueue:
 
     @ivar minimum: of the first unit that can be read.
     @ivar visible: after the last unit that can be read.
-    @ivar next_offset: what the next appended message gets; above C{visible} while units wait for the end of a run or
-        for a flush.
-    @ivar reserved: up to here units have blocks on the disk.
+        C{next_offset} is above C{visible} while units wait for the end of a run or for a flush.
     @ivar own_from: from here on this process wrote the units itself.
-    @ivar pending: packed units from C{visible} on that are not written yet, and in C{codes} their third fields, one
-        a unit.
-    @ivar stored_ms: store timestamp of the newest of them.
-    @ivar topic_part: length and name of the topic, as they stand in a record.
-    @ivar overhead: bytes of a record that are neither body nor properties, with IPv4 hosts.
-    @ivar delay_ms: for a queue of SCHEDULE_TOPIC the delay of its level, C{None} for others.
     @ivar shared: units may lead to records of another queue (light queues), so these cannot be checked.
-    @ivar dropped: the queue was deleted; what still holds it must not write.
     """
 
     __slots__ = (
-        "_dirty", "_mappings", "_staged", "_tail", "codes", "delay_ms", "directory", "dropped", "files", "key",
-        "minimum", "next_offset", "overhead", "own_from", "pending", "queue_id", "reserved", "shared", "stored_ms",
-        "topic", "topic_part", "visible",
+        "_dirty", "_mappings", "_tail", "directory", "files", "key", "minimum", "own_from", "shared", "topic",
+        "visible",
     )  # fmt: skip
 
     def __init__(
@@ -83,17 +74,13 @@ class ConsumeQueue:
         self.directory = files.directory
         self._mappings = mappings
         self._dirty = dirty
-        self._staged = staged
-        self.minimum = self.visible = self.next_offset = self.reserved = 0
-        self.pending: list[bytes] = []
-        self.codes: list[int] = []
-        self.stored_ms = 0
+        self.staged = staged
+        self.minimum = self.visible = 0
         raw = topic.encode()
         self.topic_part = bytes([len(raw)]) + raw
         self.overhead = HEAD_SIZE + _TAIL_LENGTHS + len(raw)
         self.delay_ms = delay_levels.delay_ms(queue_id + 1) if topic == SCHEDULE_TOPIC else None
         self.shared = topic.startswith(LMQ_PREFIX)
-        self.dropped = False
         self._tail: MappedFile | None = None  # the file last written to
         self.own_from = sys.maxsize
 
@@ -111,7 +98,7 @@ class ConsumeQueue:
         if self.delay_ms is not None:
             units, codes = self._with_delivery_time(units, stored_ms + self.delay_ms)
         if not self.pending:
-            self._staged.append(self)
+            self.staged.append(self)
         self.pending.append(units)
         self.codes += codes
         self.next_offset = first + len(codes)
@@ -120,7 +107,7 @@ class ConsumeQueue:
     def stage_fillers(self, count: int, physical: int, stored_ms: int) -> None:
         """Stage units without a message; they sort as if they led to C{physical}. L{claim} made room for them."""
         if not self.pending:
-            self._staged.append(self)
+            self.staged.append(self)
         self.pending.append(Unit(physical, PREFILL.size, 0).pack() * count)
         self.codes.extend([0] * count)
         self.next_offset += count

@@ -1,0 +1,28 @@
+/* The header of a send request: 10 with long names, 310 and 320 with one-letter names; JSON or binary. */
+#ifndef SMARTGO_SENDHEADER_H
+#define SMARTGO_SENDHEADER_H
+
+#include "bytes.h"
+
+enum { SEND = 10, SEND_V2 = 310, SEND_BATCH = 320 };
+enum { JSON = 0, BINARY = 1 };
+enum { ONE_WAY = 2 };
+enum { HEADER_LIMIT = 256 * 1024 };
+
+typedef struct {
+    int encoding;
+    int64_t code, opaque, flag;
+    int64_t queue_id, sys_flag, message_flag, reconsumed, born_ms;
+    span topic, properties, body;
+    unsigned seen; /* which fields there were, as bits */
+} send_request;
+
+/*
+ * Read a frame, without its length word.
+ *
+ * scratch has HEADER_LIMIT bytes; texts of the request may lie in it or in the frame.
+ * Return 1, or 0 where the frame is anything but a send that is understood to its last byte.
+ */
+int read_send(send_request *request, const u8 *frame, int64_t size, u8 *scratch);
+
+#endif

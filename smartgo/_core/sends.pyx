@@ -1,0 +1,527 @@
+# cython: language_level=3, boundscheck=False, wraparound=False, initializedcheck=False
+"""
+The compiled tails of log and queue, and the compiled run of sends: see their twins in Python.
+
+All that is done to bytes is C beside this file; here are the objects of Python that it begins and ends with.
+"""
+
+from libc.stdint cimport int64_t
+from libc.stdlib cimport free, malloc, realloc
+from libc.string cimport memcmp
+
+cdef extern from "Python.h":
+    enum: PyBUF_WRITABLE
+    ctypedef struct Py_buffer:
+        void *buf
+        Py_ssize_t len
+    int PyObject_GetBuffer(object exporter, Py_buffer *view, int flags) except -1
+    void PyBuffer_Release(Py_buffer *view)
+    char *PyBytes_AsString(object o) except NULL
+    Py_ssize_t PyBytes_Size(object o) except -1
+    bytes PyBytes_FromStringAndSize(const char *p, Py_ssize_t n)
+
+cdef extern from "bytes.h":
+    ctypedef unsigned char u8
+    ctypedef struct span:
+        const u8 *p
+        int64_t n
+
+cdef extern from "crc32.h":
+    void crc32_begin()
+    unsigned int crc32_of(const u8 *p, size_t n)
+    unsigned int crc32_by_tables(const u8 *p, size_t n)
+
+cdef extern from "sendheader.h":
+    enum: SEND_BATCH, ONE_WAY, HEADER_LIMIT
+    ctypedef struct send_request:
+        int encoding
+        int64_t code, opaque, flag, queue_id
+        span topic
+    int read_send(send_request *request, const u8 *frame, int64_t size, u8 *scratch)
+
+cdef extern from "properties.h":
+    enum: PROPERTIES_LIMIT
+    ctypedef struct added_property:
+        span pair
+        int64_t name_size
+    ctypedef struct special_names:
+        const span *names
+        int count
+
+cdef extern from "appending.h":
+    enum: UNIT_SIZE
+    ctypedef struct log_tail:
+        int64_t end, torn, stored_ms, now_ms, base, limit, size
+        u8 *at
+    ctypedef struct queue_tail:
+        int64_t next_offset, reserved, stored_ms, overhead, queue_id
+        span topic_part
+    ctypedef struct send_rules:
+        span store_host
+        added_property added
+        special_names special
+        int64_t body_limit, count_limit
+        u8 *properties
+    ctypedef struct append_plan:
+        int64_t size, count, tag_code
+        int wait
+    int plan_message(const send_rules *, const log_tail *, const queue_tail *, const send_request *, span, append_plan *)
+    void write_message(const send_rules *, const log_tail *, const queue_tail *, const send_request *, span,
+                       const append_plan *, u8 *unit)
+    int plan_batch(const send_rules *, const log_tail *, const queue_tail *, const send_request *, span, append_plan *)
+    void write_batch(const send_rules *, const log_tail *, const queue_tail *, const send_request *, span,
+                     const append_plan *, int64_t *offsets, int64_t *tag_codes, u8 *units)
+
+cdef extern from "answers.h":
+    ctypedef struct answer_pieces:
+        span json[5]
+        span binary[6]
+        span id_prefix
+    int64_t answer_room(const answer_pieces *pieces, int64_t count)
+    u8 *put_answer(u8 *o, const answer_pieces *pieces, const send_request *request, const int64_t *offsets,
+                   int64_t count, int64_t queue_offset)
+
+crc32_begin()
+
+cdef enum:
+    ROUTES = 4096  # topics; one more empties the table
+    QUEUES = 65536  # of a topic
+
+
+cdef int set_span(span *found, object data) except -1:
+    """Point to the content of a bytes object; whoever calls this keeps the object."""
+    found.p = <const u8*>PyBytes_AsString(data)
+    found.n = PyBytes_Size(data)
+    return 0
+
+
+def crc32(bytes data, bint by_tables=False):
+    """Return the CRC-32 of some bytes; for tests."""
+    cdef span all
+    set_span(&all, data)
+    return crc32_by_tables(all.p, all.n) if by_tables else crc32_of(all.p, all.n)
+
+
+cdef class LogTail:
+    """See L{smartgo.store.tails.PureLogTail}."""
+
+    cdef log_tail c
+    cdef object _view
+    # By a pointer: a buffer that the garbage collector knew of would let it clear the view while it is exported.
+    cdef Py_buffer *_exported
+
+    def __cinit__(self, *arguments, **named):
+        self.c.limit = -1
+        self._view = memoryview(b"")
+
+    def __dealloc__(self):
+        self.let_go()
+
+    cdef void let_go(self) noexcept:
+        cdef Py_buffer *exported = self._exported
+        self._exported = NULL
+        self.c.at = NULL
+        self.c.size = 0
+        if exported != NULL:
+            PyBuffer_Release(exported)
+            free(exported)
+
+    @property
+    def view(self):
+        return self._view
+
+    @view.setter
+    def view(self, view):
+        cdef Py_buffer *exported = NULL
+        if len(view):
+            exported = <Py_buffer*>malloc(sizeof(Py_buffer))
+            if exported == NULL:
+                raise MemoryError
+            try:
+                PyObject_GetBuffer(view, exported, PyBUF_WRITABLE)
+            except BaseException:
+                free(exported)
+                raise
+        self.let_go()
+        self._view = view
+        self._exported = exported
+        if exported != NULL:
+            self.c.at = <u8*>exported.buf
+            self.c.size = exported.len
+
+    @property
+    def end(self):
+        return self.c.end
+
+    @end.setter
+    def end(self, int64_t value):
+        self.c.end = value
+
+    @property
+    def torn(self):
+        return self.c.torn
+
+    @torn.setter
+    def torn(self, int64_t value):
+        self.c.torn = value
+
+    @property
+    def stored_ms(self):
+        return self.c.stored_ms
+
+    @stored_ms.setter
+    def stored_ms(self, int64_t value):
+        self.c.stored_ms = value
+
+    @property
+    def now_ms(self):
+        return self.c.now_ms
+
+    @now_ms.setter
+    def now_ms(self, int64_t value):
+        self.c.now_ms = value
+
+    @property
+    def base(self):
+        return self.c.base
+
+    @base.setter
+    def base(self, int64_t value):
+        self.c.base = value
+
+    @property
+    def limit(self):
+        return self.c.limit
+
+    @limit.setter
+    def limit(self, int64_t value):
+        self.c.limit = value
+
+
+cdef class QueueTail:
+    """See L{smartgo.store.tails.PureQueueTail}."""
+
+    cdef queue_tail c
+    cdef bytes _topic_part
+    cdef public list pending, codes, staged
+    cdef public object delay_ms
+    cdef public bint dropped
+
+    def __cinit__(self, *arguments, **named):
+        self.topic_part = b""
+        self.pending = []
+        self.codes = []
+        self.staged = []
+
+    @property
+    def topic_part(self):
+        return self._topic_part
+
+    @topic_part.setter
+    def topic_part(self, bytes value not None):
+        self._topic_part = value
+        set_span(&self.c.topic_part, value)
+
+    @property
+    def next_offset(self):
+        return self.c.next_offset
+
+    @next_offset.setter
+    def next_offset(self, int64_t value):
+        self.c.next_offset = value
+
+    @property
+    def reserved(self):
+        return self.c.reserved
+
+    @reserved.setter
+    def reserved(self, int64_t value):
+        self.c.reserved = value
+
+    @property
+    def stored_ms(self):
+        return self.c.stored_ms
+
+    @stored_ms.setter
+    def stored_ms(self, int64_t value):
+        self.c.stored_ms = value
+
+    @property
+    def overhead(self):
+        return self.c.overhead
+
+    @overhead.setter
+    def overhead(self, int64_t value):
+        self.c.overhead = value
+
+    @property
+    def queue_id(self):
+        return self.c.queue_id
+
+    @queue_id.setter
+    def queue_id(self, int64_t value):
+        self.c.queue_id = value
+
+
+cdef class Route:
+    """The queues of a topic that sends are known for, and what was stored in it since the last L{SendRun.drain}."""
+
+    cdef bytes name
+    cdef str topic
+    cdef list queues
+    cdef int64_t count, size, calls
+
+
+cdef class SendRun:
+    """See L{smartgo.broker.sendrun.PureSendRun}."""
+
+    cdef LogTail log
+    cdef object find, read_clock
+    cdef dict routes
+    cdef Route last
+    cdef list counted
+    cdef bint later
+    cdef send_rules rules
+    cdef answer_pieces pieces
+    cdef list kept  # the objects whose bytes are pointed to
+    cdef span *special
+    cdef u8 *scratch
+    cdef u8 *out
+    cdef int64_t out_size, out_room
+    cdef object code  # the last tag code, as an object
+    cdef int64_t code_value
+
+    def __cinit__(self, LogTail log not None, find, rules, pieces):
+        cdef int i
+        self.log = log
+        self.find = find
+        self.read_clock = log.read_clock
+        self.routes = {}
+        self.counted = []
+        self.later = rules.later
+        self.kept = [rules.store_host, rules.added, pieces.id_prefix, *rules.special, *pieces.json, *pieces.binary]
+        set_span(&self.rules.store_host, rules.store_host)
+        set_span(&self.rules.added.pair, rules.added)
+        self.rules.added.name_size = rules.added.index(b"\x01")
+        self.rules.body_limit = rules.body_limit
+        self.rules.count_limit = rules.count_limit
+        self.special = <span*>malloc(sizeof(span) * (len(rules.special) + 1))
+        self.scratch = <u8*>malloc(HEADER_LIMIT)
+        self.rules.properties = <u8*>malloc(PROPERTIES_LIMIT + self.rules.added.pair.n + 1)
+        if self.special == NULL or self.scratch == NULL or self.rules.properties == NULL:
+            raise MemoryError
+        for i, name in enumerate(rules.special):
+            set_span(&self.special[i], name)
+        self.rules.special.names = self.special
+        self.rules.special.count = len(rules.special)
+        json, binary = pieces.json, pieces.binary
+        if len(json) != 5 or len(binary) != 6:
+            raise ValueError("an answer has 5 pieces in JSON and 6 in binary")
+        for i in range(5):
+            set_span(&self.pieces.json[i], json[i])
+        for i in range(6):
+            set_span(&self.pieces.binary[i], binary[i])
+        set_span(&self.pieces.id_prefix, pieces.id_prefix)
+        self.code = 0
+
+    def __dealloc__(self):
+        free(self.special)
+        free(self.scratch)
+        free(self.rules.properties)
+        free(self.out)
+
+    def forget(self):
+        """See L{PureSendRun.forget}."""
+        self.last = None
+        self.routes.clear()
+
+    def drain(self):
+        """See L{PureSendRun.drain}."""
+        cdef Route route
+        found = []
+        for route in self.counted:
+            found.append((route.topic, route.count, route.size, route.calls))
+            route.count = route.size = route.calls = 0
+        self.counted.clear()
+        return found
+
+    def take(self, list frames not None, Py_ssize_t begin, bytes born_host not None, list out not None, int64_t room,
+             Py_ssize_t limit):
+        """See L{PureSendRun.take}."""
+        cdef Py_ssize_t at = begin, stop = len(frames)
+        cdef span host, frame
+        set_span(&host, born_host)
+        if begin < 0:
+            raise IndexError("begin")
+        if stop - begin > limit:
+            stop = begin + limit
+        self.out_size = 0
+        try:
+            while at < stop and self.out_size <= room:
+                set_span(&frame, frames[at])
+                if not self.one(frame.p, frame.n, host, out):
+                    break
+                at += 1
+        finally:
+            if self.out_size:
+                out.append(PyBytes_FromStringAndSize(<char*>self.out, self.out_size))
+        return at - begin
+
+    cdef int one(self, const u8 *frame, int64_t size, span born_host, list out) except -1:
+        """Take a frame; 0: it was not, and nothing is changed."""
+        cdef send_request request
+        cdef append_plan plan
+        cdef QueueTail queue
+        cdef LogTail log = self.log
+        cdef u8 unit[UNIT_SIZE]
+        cdef int64_t offset = log.c.end, first
+        if not read_send(&request, frame, size, self.scratch):
+            return 0
+        queue = self.queue_of(&request)
+        if queue is None:
+            return 0
+        first = queue.c.next_offset
+        if request.code == SEND_BATCH:
+            return self.batch(&request, queue, born_host, out)
+        if not plan_message(&self.rules, &log.c, &queue.c, &request, born_host, &plan):
+            return 0
+        if not log.c.now_ms:
+            self.read_clock()
+        if not request.flag & ONE_WAY and not self.later:
+            self.make_room(1)
+        write_message(&self.rules, &log.c, &queue.c, &request, born_host, &plan, unit)
+        code = self.code_of(plan.tag_code)
+        self.stage(queue, PyBytes_FromStringAndSize(<char*>unit, UNIT_SIZE))
+        queue.codes.append(code)
+        self.move(queue, &plan)
+        if self.later:
+            out.append((request.encoding, request.opaque, request.flag, bool(plan.wait), self.last.topic,
+                        request.queue_id, (offset, log.c.end, first, log.c.stored_ms, (offset,))))
+        elif not request.flag & ONE_WAY:
+            self.answer(&request, &offset, 1, first)
+        return 1
+
+    cdef int batch(self, send_request *request, QueueTail queue, span born_host, list out) except -1:
+        """Take a batch; 0: it was not, and nothing is changed."""
+        cdef append_plan plan
+        cdef LogTail log = self.log
+        cdef int64_t *offsets
+        cdef int64_t *codes
+        cdef u8 *units
+        cdef int64_t i, offset = log.c.end, first = queue.c.next_offset
+        if not plan_batch(&self.rules, &log.c, &queue.c, request, born_host, &plan):
+            return 0
+        if not log.c.now_ms:
+            self.read_clock()
+        if not request.flag & ONE_WAY and not self.later:
+            self.make_room(plan.count)
+        offsets = <int64_t*>malloc(plan.count * (2 * sizeof(int64_t) + UNIT_SIZE))
+        if offsets == NULL:
+            raise MemoryError
+        try:
+            codes = offsets + plan.count
+            units = <u8*>(codes + plan.count)
+            write_batch(&self.rules, &log.c, &queue.c, request, born_host, &plan, offsets, codes, units)
+            third = [self.code_of(codes[i]) for i in range(plan.count)]
+            self.stage(queue, PyBytes_FromStringAndSize(<char*>units, UNIT_SIZE * plan.count))
+            queue.codes += third
+            self.move(queue, &plan)
+            if self.later:
+                out.append((request.encoding, request.opaque, request.flag, bool(plan.wait), self.last.topic,
+                            request.queue_id,
+                            (offset, log.c.end, first, log.c.stored_ms, [offsets[i] for i in range(plan.count)])))
+            elif not request.flag & ONE_WAY:
+                self.answer(request, offsets, plan.count, first)
+        finally:
+            free(offsets)
+        return 1
+
+    cdef QueueTail queue_of(self, const send_request *request):
+        """The queue that a request may be appended to as it is; C{None}: there is none."""
+        cdef Route route = self.last
+        cdef QueueTail queue
+        cdef int64_t queue_id = request.queue_id
+        cdef const u8 *name = request.topic.p
+        cdef int64_t size = request.topic.n
+        if queue_id < 0 or queue_id >= QUEUES or size > 127:
+            return None
+        if route is None or len(route.name) != size or memcmp(PyBytes_AsString(route.name), name, size) != 0:
+            key = PyBytes_FromStringAndSize(<char*>name, size)
+            found = self.routes.get(key)
+            if found is None:
+                return self.learn(key, queue_id)
+            route = self.last = <Route>found
+        if queue_id < len(route.queues):
+            found = route.queues[queue_id]
+            if found is not None:
+                queue = <QueueTail>found
+                if not queue.dropped:
+                    return queue
+        return self.learn(route.name, queue_id)
+
+    cdef QueueTail learn(self, bytes name, int64_t queue_id):
+        """Ask for a queue, and keep it."""
+        cdef Route route
+        if not name.isascii():
+            return None
+        topic = name.decode("ascii")
+        found = self.find(topic, queue_id)
+        if found is None:
+            return None
+        route = self.routes.get(name)
+        if route is None:
+            if len(self.routes) >= ROUTES:
+                self.forget()
+            route = Route()
+            route.name = name
+            route.topic = topic
+            route.queues = []
+            self.routes[name] = route
+        self.last = route
+        while len(route.queues) <= queue_id:
+            route.queues.append(None)
+        route.queues[queue_id] = found
+        return <QueueTail?>found
+
+    cdef object code_of(self, int64_t value):
+        if value != self.code_value:
+            self.code = value
+            self.code_value = value
+        return self.code
+
+    cdef int stage(self, QueueTail queue, bytes units) except -1:
+        if not queue.pending:
+            queue.staged.append(queue)
+        queue.pending.append(units)
+        return 0
+
+    cdef int move(self, QueueTail queue, const append_plan *plan) except -1:
+        """Move the ends of log and queue, and count."""
+        cdef log_tail *log = &self.log.c
+        cdef Route route = self.last
+        log.end += plan.size
+        log.stored_ms = log.now_ms
+        queue.c.next_offset += plan.count
+        queue.c.stored_ms = log.now_ms
+        if not route.calls:
+            self.counted.append(route)
+        route.calls += 1
+        route.count += plan.count
+        route.size += plan.size
+        return 0
+
+    cdef int make_room(self, int64_t count) except -1:
+        """Make room for one more answer."""
+        cdef int64_t wanted = self.out_size + answer_room(&self.pieces, count)
+        cdef u8 *out
+        if wanted > self.out_room:
+            out = <u8*>realloc(self.out, wanted * 2)
+            if out == NULL:
+                raise MemoryError
+            self.out = out
+            self.out_room = wanted * 2
+        return 0
+
+    cdef void answer(self, const send_request *request, const int64_t *offsets, int64_t count, int64_t queue_offset) noexcept:
+        cdef u8 *end = put_answer(self.out + self.out_size, &self.pieces, request, offsets, count, queue_offset)
+        self.out_size = end - self.out

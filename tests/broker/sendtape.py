@@ -1,0 +1,387 @@
+"""
+A tape of sends, the same for every seed: plain, odd, hostile and split frames, with changes of topics and settings
+between them. It is played to a whole broker in memory, and the digests of all store files and of all answers are
+printed as JSON. So that two ways of doing the same work can be compared::
+
+    SMARTGO_PURE=0 python -m tests.broker.sendtape --seed 1 --count 20000
+    SMARTGO_PURE=1 python -m tests.broker.sendtape --seed 1 --count 20000
+    python -m tests.broker.sendtape --seed 1 --count 20000 --one-by-one
+"""
+
+from __future__ import annotations
+
+import argparse
+import hashlib
+import json
+import random
+import struct
+import sys
+from collections.abc import Iterator, Sequence
+from typing import Any, Final
+from unittest import mock
+
+from twisted.internet.protocol import Factory, Protocol, connectionDone
+from twisted.python.failure import Failure
+
+from smartgo import core
+from smartgo.broker.processors.send import SendProcessor
+from smartgo.schema.codes import RequestCode
+from smartgo.schema.command import Command
+from tests.broker.fakecluster import Cluster
+from tests.fakes import FakeEnvironment
+
+TOPICS: Final = ("T", "T", "T", "T", "Topic_2", "A" * 127, "U1", "U2", "%RETRY%g", "TBW102", "SCHEDULE_TOPIC_XXXX",
+                 "rmq_sys_wheel_timer", "no/pe", "中", "")  # fmt: skip
+NAMES: Final = ("UNIQ_KEY", "UNIQ_KEY", "WAIT", "WAIT", "TAGS", "TAGS", "KEYS", "a", "b", "key", "CLUSTER", "DELAY",
+                "TRAN_MSG", "__CRC32#", "x__CRC32#", "INNER_MULTI_DISPATCH", "中", "MSG_REGION", "TIMER_DELAY_SEC",
+                "TIMER_DELIVER_MS", "__STARTDELIVERTIME")  # fmt: skip
+LONG: Final = {
+    "a": "producerGroup", "b": "topic", "c": "defaultTopic", "d": "defaultTopicQueueNums", "e": "queueId",
+    "f": "sysFlag", "g": "bornTimestamp", "h": "flag", "i": "properties", "j": "reconsumeTimes", "k": "unitMode",
+    "l": "maxReconsumeTimes", "m": "batch",
+}  # fmt: skip
+ODD_NUMBERS: Final = ("", "-", "-1", "x", "1.0", "1e3", " 1", "007", "-0", "99999999999", "9" * 18, "9" * 19, "9" * 25,
+                      "null", "+1", "2147483647", "2147483648", "-2147483648", "-2147483649", "\u0661")  # fmt: skip
+CHANGES: Final = ("queues", "delete", "trace", "permission", "time")
+
+
+class Tape:
+    """The frames of one seed, each with its length word."""
+
+    def __init__(self, seed: int) -> None:
+        self._random = random.Random(seed)
+        self._opaque = 0
+
+    def frames(self, count: int, plain: float) -> list[bytes]:
+        """Some frames; that part of them plain."""
+        return [self._plain() if self._random.random() < plain else self._any() for _ in range(count)]
+
+    def _frame(self, code: int, fields: dict[str, str], body: bytes, binary: bool) -> bytes:
+        if code == 10:
+            fields = {LONG.get(name, name): value for name, value in fields.items()}
+        if binary:
+            header = self._binary(code, fields, 0, b"")
+        else:
+            members = {
+                "code": code, "extFields": fields, "flag": 0, "language": "JAVA", "opaque": self._opaque,
+                "serializeTypeCurrentRPC": "JSON", "version": 401,
+            }  # fmt: skip
+            header = json.dumps(members, separators=(",", ":"), ensure_ascii=False).encode()
+        return struct.pack(">ii", 4 + len(header) + len(body), len(header) | binary << 24) + header + body
+
+    def _binary(self, code: int, fields: dict[str, str], flag: int, remark: bytes) -> bytes:
+        block = b""
+        for name, value in fields.items():
+            raw, text = name.encode(), value.encode("utf-8", "surrogatepass")
+            block += struct.pack(">h", len(raw)) + raw + struct.pack(">i", len(text)) + text
+        head = struct.pack(">hBhiii", code, 0, 401, self._opaque, flag, len(remark))
+        return head + remark + struct.pack(">i", len(block)) + block
+
+    def _fields(self, topic: str, properties: str) -> dict[str, str]:
+        chance = self._random
+        return {
+            "a": "PG", "b": topic, "c": "TBW102", "d": "4", "e": str(chance.randrange(4)), "f": "0",
+            "g": str(1_600_000_000_000 + self._opaque), "h": "0", "i": properties, "j": "0", "k": "false", "l": "16",
+            "m": "false", "n": "broker-a",
+        }  # fmt: skip
+
+    def _body(self) -> bytes:
+        return self._random.randbytes(self._random.choice([0, 1, 15, 16, 63, 64, 65, 100, 130, 1024]))
+
+    def _plain(self) -> bytes:
+        """A frame as the official clients send it."""
+        chance = self._random
+        self._opaque += 1
+        code = chance.choice([310, 310, 310, 320, 10])
+        key = f"UNIQ_KEY\x01{chance.getrandbits(128):032X}\x02WAIT\x01{chance.choice(['true', 'true', 'false'])}"
+        topic = chance.choice(["T", "T", "Topic_2", "A" * 127])
+        binary = chance.random() < 0.5
+        if code == 320:
+            items = (
+                (0, self._body(), f"UNIQ_KEY\x01{chance.getrandbits(128):032X}\x02TAGS\x01TagA".encode())
+                for _ in range(chance.choice([1, 2, 16]))
+            )
+            return self._frame(code, self._fields(topic, "WAIT\x01true"), b"".join(map(_item, items)), binary)
+        properties = f"{key}\x02TAGS\x01{chance.choice(['TagA', 'TagB'])}" + chance.choice(
+            ["", "\x02", "\x02KEYS\x01k1 k2"]
+        )
+        return self._frame(code, self._fields(topic, properties), self._body(), binary)
+
+    def _value(self, name: str) -> str:
+        chance = self._random
+        if name == "WAIT":
+            return chance.choice(["true", "false", "TRUE", "x"])
+        if name == "TAGS":
+            return chance.choice(["TagA", "", "t" * chance.randrange(200), "中", "a b"])
+        if name.startswith(("DELAY", "TIMER", "__START")):
+            return chance.choice(["0", "1", "3", "x"])
+        words = " ".join([f"w{number}" for number in range(chance.choice([3, 63, 64, 65, 66]))])
+        return chance.choice(["v", "", "0" * 32, "x" * chance.randrange(60), "é中", "a b c", "a\x01b", "\0", words])
+
+    def _properties(self) -> str:
+        chance = self._random
+        kind = chance.random()
+        if kind < 0.3:
+            pairs = [(f"p{number}", "v") for number in chance.sample(range(60), chance.randrange(27))]
+        else:
+            pairs = [(name, self._value(name)) for name in chance.choices(NAMES, k=chance.randrange(8))]
+        text = "\x02".join([f"{name}\x01{value}" for name, value in pairs])
+        kind = chance.random()
+        if kind < 0.1:
+            text += "\x02"
+        elif kind < 0.12:
+            text = text.replace("\x01", "", 1)
+        elif kind < 0.14:
+            text += "\x02\x02"
+        elif kind < 0.16:
+            text = "\x02" + text
+        elif kind < 0.165:
+            text += "\x02big\x01" + "x" * chance.choice([32600, 32767, 33000])
+        return text
+
+    def _odd_item(self) -> bytes:
+        chance = self._random
+        kind = chance.random()
+        own = self._properties().encode("utf-8", "surrogatepass")[:32767]
+        raw = _item((chance.choice([0, 5, -1]), self._body(), own))
+        if kind < 0.02:
+            return raw[:-1]
+        if kind < 0.04:
+            return struct.pack(">i", chance.choice([-1, 0, 21, 1 << 30])) + raw[4:]
+        if kind < 0.06:
+            return raw[:16] + struct.pack(">i", chance.choice([-1, 0, 1 << 30])) + raw[20:]
+        return raw
+
+    def _any(self) -> bytes:
+        """A frame that may have anything wrong with it."""
+        chance = self._random
+        self._opaque += 1
+        code = (
+            chance.choice([310] * 6 + [320] * 3 + [10] * 3) if chance.random() < 0.98 else chance.choice([11, 34, 999])
+        )
+        topic, body = chance.choice(TOPICS), self._body()
+        if code == 320:
+            body = b"".join([self._odd_item() for _ in range(chance.choice([0, 1, 2, 3, 10]))])
+        fields = self._fields(topic, self._properties() if chance.random() < 0.5 else "UNIQ_KEY\x01abc\x02TAGS\x01x")
+        for name in "defghjl":
+            if chance.random() < 0.02:
+                fields[name] = chance.choice(ODD_NUMBERS)
+        fields["f"] = chance.choice([fields["f"]] * 8 + ["1", "8", "16", "48", "4", "12"])
+        fields["e"] = chance.choice([fields["e"]] * 8 + ["-1", "4", "100", "65536"])
+        fields["k"], fields["m"] = chance.choice(["false", "true", "x"]), chance.choice(["false", "true"])
+        for name in [name for name in fields if chance.random() < 0.004]:
+            del fields[name]
+        if chance.random() < 0.15:
+            fields.update(chance.choice([{"nsd": "x"}, {"zzz": "中"}, {"": "1"}, {"topic": "U1"}, {"é": "1"}]))
+        if chance.random() < 0.1:
+            fields = {name: fields[name] for name in chance.sample(list(fields), len(fields))}
+        if code == 10:
+            fields = {LONG.get(name, name): value for name, value in fields.items()}
+        flag = chance.choice([0] * 12 + [2, 1, 3, -1])
+        header = self._odd_binary(code, fields, flag) if chance.random() < 0.5 else self._odd_json(code, fields, flag)
+        if chance.random() < 0.02:
+            at = chance.randrange(len(header))
+            header = header[:at] + bytes([chance.randrange(256)]) + header[at + 1 :]
+        binary = header[:1] != b"{" and header[:1].strip() != b""
+        return struct.pack(">ii", 4 + len(header) + len(body), len(header) | binary << 24) + header + body
+
+    def _odd_binary(self, code: int, fields: dict[str, str], flag: int) -> bytes:
+        chance = self._random
+        raw = self._binary(code, fields, flag, b"" if chance.random() < 0.98 else b"remark")
+        kind = chance.random()
+        if kind < 0.01:
+            return raw + b"more"
+        if kind < 0.02:
+            return raw[: chance.randrange(1, len(raw))]
+        if kind < 0.03:  # a field that comes twice
+            more = b"\0\1h\0\0\0\1" + b"7"
+            return raw[:17] + struct.pack(">i", len(raw) - 21 + len(more)) + raw[21:] + more
+        return raw
+
+    def _odd_json(self, code: int, fields: dict[str, str], flag: int) -> bytes:
+        chance = self._random
+        members: dict[str, Any] = {
+            "code": code, "extFields": fields, "flag": flag, "language": chance.choice(["JAVA", "CPP", "XX", "GO"]),
+            "opaque": self._opaque, "serializeTypeCurrentRPC": "JSON", "version": chance.choice([401, 0, -1]),
+        }  # fmt: skip
+        kind = chance.random()
+        if kind < 0.06:
+            wrong = ({"remark": None}, {"remark": "hi"}, {"remark": 7}, {"zz": 1}, {"code": str(code)},
+                     {"opaque": 2**31}, {"opaque": -5}, {"extFields": None}, {"flag": 0.0})  # fmt: skip
+            members.update(chance.choice(wrong))
+        order = list(members) if chance.random() < 0.9 else chance.sample(list(members), len(members))
+        ascii_only = chance.random() < 0.3
+        separators = (",", ":") if chance.random() < 0.8 else (" ,\t", ": \n")
+        text = json.dumps({name: members[name] for name in order}, separators=separators, ensure_ascii=ascii_only)
+        kind = chance.random()
+        if kind < 0.02:
+            text = text.replace('"0"', "0", 1)
+        elif kind < 0.04:
+            text = text.replace('"a"', '"\\u0061"', 1).replace("T", "\\u0054")
+        elif kind < 0.05:
+            text = text[: chance.randrange(1, len(text))]
+        elif kind < 0.06:
+            text = text.replace('"h":', '"h":"3","h":', 1)
+        elif kind < 0.07:
+            text += chance.choice([" ", "\n", "x", "{}"])
+        elif kind < 0.08:
+            text = text.replace("PG", chance.choice(["\\ud800", "\\ud83d\\ude00", "\\/\\b\\f", "\\x", "\x01"]), 1)
+        return text.encode("utf-8", "surrogatepass")
+
+
+def _item(item: tuple[int, bytes, bytes]) -> bytes:
+    flag, body, own = item
+    return (
+        struct.pack(">iiiii", 22 + len(body) + len(own), 0, 0, flag, len(body))
+        + body
+        + struct.pack(">h", len(own))
+        + own
+    )
+
+
+class _Listener(Protocol):
+    """Keeps what the broker says."""
+
+    heard = b""
+    transport: Any
+
+    def connectionLost(self, reason: Failure = connectionDone) -> None:
+        self.connected = 0
+
+    def dataReceived(self, data: bytes) -> None:
+        self.heard += data
+
+
+class Player:
+    """
+    A broker in memory, and three connections to it.
+
+    @ivar taken: how many frames L{SendProcessor.take} took.
+    """
+
+    def __init__(self, seed: int, ip: str, settings: dict[str, str]) -> None:
+        self._random = random.Random(seed + 1)
+        env = FakeEnvironment()
+        env.network.client_ip = ip
+        self.cluster = Cluster(env, mappedFileSizeCommitLog="4194304", maxTopicsPerSecond="1000000", **settings)
+        self.taken = 0
+        self._settings = {"traceOn": "true", "brokerPermission": "6"}
+        self._digest = hashlib.sha256()
+        self._answers = 0
+        self._connections: list[_Listener] = []
+        self._connect()
+
+    def _connect(self) -> None:
+        while len(self._connections) < 3:
+            connected: list[_Listener] = []
+            self.cluster.env.network.connect("127.0.0.1", 10911, Factory.forProtocol(_Listener), 3.0).addCallback(
+                connected.append
+            )
+            self.cluster.pump()
+            self._connections += connected
+
+    def play(self, frames: Sequence[bytes]) -> None:
+        """Send all frames, some at a time, cut anywhere, with changes between them."""
+        at = 0
+        while at < len(frames):
+            count = self._random.choice([1, 1, 2, 5, 20, 60])
+            data = b"".join(frames[at : at + count])
+            at += count
+            connection = self._random.choice(self._connections)
+            cut = self._random.randrange(len(data) + 1)
+            connection.transport.write(data[:cut])
+            if self._random.random() < 0.5:
+                self.cluster.pump()
+            connection.transport.write(data[cut:])
+            self.cluster.pump()
+            if self._random.random() < 0.03:
+                self._change(self._random.choice(CHANGES))
+            self._hear()
+
+    def _hear(self) -> None:
+        for connection in self._connections:
+            self._answers += len(connection.heard)
+            self._digest.update(connection.heard)
+            connection.heard = b""
+        self._connections = [one for one in self._connections if one.connected]
+        self._connect()
+
+    def _change(self, kind: str) -> None:
+        topic = self._random.choice(["T", "Topic_2", "U1", "A" * 127])
+        if kind == "time":
+            self.cluster.pump(self._random.choice([0.01, 0.5, 3.0]))
+        elif kind == "delete":
+            self.cluster.ask(Command.request(RequestCode.DELETE_TOPIC_IN_BROKER, fields={"topic": topic}))
+            self.cluster.pump(0.5)
+        elif kind == "queues":
+            queues = str(self._random.choice([1, 2, 4, 8]))
+            fields = {
+                "topic": topic, "defaultTopic": "TBW102", "readQueueNums": queues, "writeQueueNums": queues,
+                "perm": "6", "topicFilterType": "SINGLE_TAG", "topicSysFlag": "0", "order": "false",
+            }  # fmt: skip
+            self.cluster.ask(Command.request(RequestCode.UPDATE_AND_CREATE_TOPIC, fields=fields))
+        else:
+            if kind == "trace":
+                self._settings["traceOn"] = "false" if self._settings["traceOn"] == "true" else "true"
+            else:
+                self._settings["brokerPermission"] = "4" if self._settings["brokerPermission"] == "6" else "6"
+            body = "".join([f"{name}={value}\n" for name, value in self._settings.items()]).encode()
+            self.cluster.ask(Command.request(RequestCode.UPDATE_BROKER_CONFIG, body=body))
+
+    def finish(self) -> dict[str, object]:
+        """Stop, and return all digests."""
+        self.cluster.pump(3.0)
+        stats = self.cluster.broker.stats
+        found: dict[str, object] = {"stored": stats.put.total, "stored bytes": stats.put_size}
+        self.cluster.stop()
+        files = self.cluster.env.files.files
+        for folder in ("commitlog", "consumequeue", "index"):
+            digest = hashlib.sha256()
+            paths = sorted(path for path in files if path.startswith(f"/store/{folder}"))
+            for path in paths:
+                digest.update(path.encode() + bytes(files[path].data))
+            found[folder] = f"{len(paths)} {digest.hexdigest()}"
+        found["answers"] = f"{self._answers} {self._digest.hexdigest()}"
+        return found
+
+
+def play(seed: int, count: int, plain: float, ip: str, settings: dict[str, str], one_by_one: bool) -> dict[str, object]:
+    """Play a tape; return digests, and how many frames were taken in runs."""
+    take = SendProcessor.take
+    taken = 0
+
+    def counted(self: SendProcessor, *arguments: Any) -> int:
+        nonlocal taken
+        found = 0 if one_by_one else take(self, *arguments)
+        taken += found
+        return found
+
+    with mock.patch.object(SendProcessor, "take", counted):
+        player = Player(seed, ip, settings)
+        player.play(Tape(seed).frames(count, plain))
+        found = player.finish()
+    return {"core": core.CORE, "taken": taken, **found}
+
+
+def _settings(words: Sequence[str]) -> Iterator[tuple[str, str]]:
+    for word in words:
+        name, _, value = word.partition("=")
+        yield name, value
+
+
+def main() -> None:
+    """Play one tape as the command line says."""
+    parser = argparse.ArgumentParser(description="Play a tape of sends to a broker in memory, and print digests.")
+    parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--count", type=int, default=2000)
+    parser.add_argument("--plain", type=float, default=0.5, help="the part of the frames that is plain")
+    parser.add_argument("--ip", default="127.0.0.1", help="where the clients are")
+    parser.add_argument("--one-by-one", action="store_true", help="let no frame be taken in a run")
+    parser.add_argument("settings", nargs="*", metavar="name=value")
+    asked = parser.parse_args()
+    settings = dict(_settings(asked.settings))
+    json.dump(play(asked.seed, asked.count, asked.plain, asked.ip, settings, asked.one_by_one), sys.stdout, indent=1)
+
+
+if __name__ == "__main__":
+    main()
