@@ -114,6 +114,9 @@ cdef class LogTail:
         self.c.limit = -1
         self._view = memoryview(b"")
 
+    def __init__(self):
+        """Make the tail of an empty log."""
+
     def __dealloc__(self):
         self.let_go()
 
@@ -212,6 +215,9 @@ cdef class QueueTail:
         self.pending = []
         self.codes = []
         self.staged = []
+
+    def __init__(self):
+        """Make the tail of an empty queue."""
 
     @property
     def topic_part(self):

@@ -44,7 +44,7 @@ _pack_length: Final = struct.Struct(">h").pack
 @dataclass(frozen=True)
 class SendRules:
     """
-    What is the same for all sends to a broker.
+    The rules by which every send to a broker is stored.
 
     @ivar store_host: address and port of the broker as a record stores them.
     @ivar added: the property put into every message: C{NAME 0x01 VALUE}.
@@ -65,7 +65,7 @@ class SendRules:
 @dataclass(frozen=True)
 class SendAnswers:
     """
-    What is the same in all answers to sends.
+    The parts that all answers to sends have in common.
 
     @ivar id_prefix: the store host in hexadecimal digits, with which message ids begin.
     @ivar json: see L{SendPieces<smartgo.schema.responses.SendPieces>}, as C{binary}.

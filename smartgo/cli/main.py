@@ -112,9 +112,10 @@ class LazyCommands(click.Group):
 def _print_version(context: click.Context, option: click.Parameter, asked: bool) -> None:
     if not asked or context.resilient_parsing:
         return
+    from smartgo.core import CORE
     from smartgo.env.product import product_version
 
-    click.echo(f"smartgo {product_version()}")
+    click.echo(f"smartgo {product_version()}\ncore: {CORE}")
     context.exit()
 
 

@@ -14,6 +14,7 @@ from twisted.logger import Logger
 
 from smartgo.config.loading import Configuration
 from smartgo.config.settings import OPS_PORT
+from smartgo.core import CORE
 from smartgo.env.interfaces import IEnvironment
 from smartgo.env.product import product_version
 from smartgo.env.real import RealEnvironment
@@ -69,7 +70,7 @@ class NodeService(MultiService):
 
     def startService(self) -> None:
         """Log the version and the warnings of the configuration, now that there is a log; then start the services."""
-        _log.info("smartgo {version} starts", version=product_version())
+        _log.info("smartgo {version} starts; core: {core}", version=product_version(), core=CORE)
         for warning in self.configuration.warnings:
             _log.warn("{text}", text=warning)  # "warning" is Twisted's own key
         if not self._user():

@@ -12,6 +12,7 @@ from twisted.python import usage
 
 from smartgo.config.known import NOT_BUILT
 from smartgo.config.loading import ALL, BROKER, FRONT, REGISTRY, Configuration, Surroundings, load
+from smartgo.core import CORE
 from smartgo.env.interfaces import IEnvironment
 from smartgo.env.product import product_version
 from smartgo.errors import SettingError
@@ -104,7 +105,7 @@ class NodeOptions(usage.Options):
         """
         Show the version of smartgo and exit.
         """
-        sys.stdout.write(f"smartgo {product_version()}\n")
+        sys.stdout.write(f"smartgo {product_version()}\ncore: {CORE}\n")
         raise SystemExit(0)
 
     def opt_reset_broken(self, path: str) -> None:

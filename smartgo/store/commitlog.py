@@ -88,6 +88,7 @@ class CommitLog(LogTail):
         @param begin: where to go on.
         @param buggify: see L{smartgo.env.interfaces.IEnvironment.buggify}.
         """
+        super().__init__()
         self.files = files
         self.stored_ms = begin.stored_ms
         self._mappings = mappings

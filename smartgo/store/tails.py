@@ -25,21 +25,11 @@ class PureLogTail:
     @ivar view: the content of that file; empty without one. The file stays mapped while it is here.
     """
 
-    end: int
-    torn: int
-    stored_ms: int
-    now_ms: int
-    base: int
-    limit: int
-    view: memoryview
-
-    def __new__(cls, *arguments: Any, **named: Any) -> PureLogTail:
+    def __init__(self) -> None:
         """Make the tail of an empty log."""
-        tail = super().__new__(cls)
-        tail.end = tail.torn = tail.stored_ms = tail.now_ms = tail.base = 0
-        tail.limit = -1
-        tail.view = memoryview(b"")
-        return tail
+        self.end = self.torn = self.stored_ms = self.now_ms = self.base = 0
+        self.limit = -1
+        self.view = memoryview(b"")
 
     def read_clock(self) -> int:
         """Begin a run: set C{now_ms}, and return it."""
@@ -68,29 +58,15 @@ class PureQueueTail:
         "stored_ms", "topic_part",
     )  # fmt: skip
 
-    codes: list[int]
-    delay_ms: int | None
-    dropped: bool
-    next_offset: int
-    overhead: int
-    pending: list[bytes]
-    queue_id: int
-    reserved: int
-    staged: list[Any]
-    stored_ms: int
-    topic_part: bytes
-
-    def __new__(cls, *arguments: Any, **named: Any) -> PureQueueTail:
+    def __init__(self) -> None:
         """Make the tail of an empty queue."""
-        tail = super().__new__(cls)
-        tail.queue_id = tail.overhead = tail.next_offset = tail.reserved = tail.stored_ms = 0
-        tail.topic_part = b""
-        tail.pending = []
-        tail.codes = []
-        tail.staged = []
-        tail.delay_ms = None
-        tail.dropped = False
-        return tail
+        self.queue_id = self.overhead = self.next_offset = self.reserved = self.stored_ms = 0
+        self.topic_part = b""
+        self.pending: list[bytes] = []
+        self.codes: list[int] = []
+        self.staged: list[Any] = []
+        self.delay_ms: int | None = None
+        self.dropped = False
 
 
 if TYPE_CHECKING:

@@ -253,18 +253,15 @@ class _Listener(Protocol):
 
 
 class Player:
-    """
-    A broker in memory, and three connections to it.
+    """A broker in memory, and three connections to it."""
 
-    @ivar taken: how many frames L{SendProcessor.take} took.
-    """
-
-    def __init__(self, seed: int, ip: str, settings: dict[str, str]) -> None:
+    def __init__(self, seed: int, ip: str, settings: dict[str, str], changes: float) -> None:
+        """@param changes: how often something is changed between two reads: the part of them."""
         self._random = random.Random(seed + 1)
         env = FakeEnvironment()
         env.network.client_ip = ip
         self.cluster = Cluster(env, mappedFileSizeCommitLog="4194304", maxTopicsPerSecond="1000000", **settings)
-        self.taken = 0
+        self._changes = changes
         self._settings = {"traceOn": "true", "brokerPermission": "6"}
         self._digest = hashlib.sha256()
         self._answers = 0
@@ -294,7 +291,7 @@ class Player:
                 self.cluster.pump()
             connection.transport.write(data[cut:])
             self.cluster.pump()
-            if self._random.random() < 0.03:
+            if self._random.random() < self._changes:
                 self._change(self._random.choice(CHANGES))
             self._hear()
 
@@ -345,20 +342,20 @@ class Player:
         return found
 
 
-def play(seed: int, count: int, plain: float, ip: str, settings: dict[str, str], one_by_one: bool) -> dict[str, object]:
-    """Play a tape; return digests, and how many frames were taken in runs."""
+def play(asked: argparse.Namespace) -> dict[str, object]:
+    """Play a tape as the command line says; return digests, and how many frames were taken in runs."""
     take = SendProcessor.take
     taken = 0
 
     def counted(self: SendProcessor, *arguments: Any) -> int:
         nonlocal taken
-        found = 0 if one_by_one else take(self, *arguments)
+        found = 0 if asked.one_by_one else take(self, *arguments)
         taken += found
         return found
 
     with mock.patch.object(SendProcessor, "take", counted):
-        player = Player(seed, ip, settings)
-        player.play(Tape(seed).frames(count, plain))
+        player = Player(asked.seed, asked.ip, dict(_settings(asked.settings)), 0.0 if asked.quiet else 0.03)
+        player.play(Tape(asked.seed).frames(asked.count, asked.plain))
         found = player.finish()
     return {"core": core.CORE, "taken": taken, **found}
 
@@ -378,9 +375,8 @@ def main() -> None:
     parser.add_argument("--ip", default="127.0.0.1", help="where the clients are")
     parser.add_argument("--one-by-one", action="store_true", help="let no frame be taken in a run")
     parser.add_argument("settings", nargs="*", metavar="name=value")
-    asked = parser.parse_args()
-    settings = dict(_settings(asked.settings))
-    json.dump(play(asked.seed, asked.count, asked.plain, asked.ip, settings, asked.one_by_one), sys.stdout, indent=1)
+    parser.add_argument("--quiet", action="store_true", help="change no topic and no setting meanwhile")
+    json.dump(play(parser.parse_args()), sys.stdout, indent=1)
 
 
 if __name__ == "__main__":

@@ -10,6 +10,7 @@ from twisted.logger import capturedLogs, formatEvent
 from twisted.trial.unittest import SynchronousTestCase
 
 from smartgo.config.loading import Configuration
+from smartgo.core import CORE
 from smartgo.env.product import product_version
 from smartgo.env.real import RealNetwork
 from smartgo.node.assembly import NodeService
@@ -27,7 +28,7 @@ class NodeTests(SynchronousTestCase):
             node.startService()
         self.successResultOf(node.stopService())
         first, *others = [formatEvent(event) for event in events]
-        self.assertEqual(first, f"smartgo {product_version()} starts")
+        self.assertEqual(first, f"smartgo {product_version()} starts; core: {CORE}")
         return others
 
     def test_root(self) -> None:

@@ -9,6 +9,7 @@ from typing import Any
 from twisted.python.usage import UsageError
 from twisted.trial.unittest import SynchronousTestCase
 
+from smartgo.core import CORE
 from smartgo.env.product import product_version
 from smartgo.errors import SettingError
 from smartgo.node.all import with_own_registry
@@ -54,7 +55,7 @@ class VersionTests(SynchronousTestCase):
         said = StringIO()
         with redirect_stdout(said):
             error = self.assertRaises(SystemExit, BrokerOptions().parseOptions, ["--version"])
-        self.assertEqual((error.code, said.getvalue()), (0, f"smartgo {product_version()}\n"))
+        self.assertEqual((error.code, said.getvalue()), (0, f"smartgo {product_version()}\ncore: {CORE}\n"))
 
 
 class OptionsTests(SynchronousTestCase):

@@ -10,6 +10,7 @@ from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, InfoM
 from prometheus_client.registry import Collector
 
 from smartgo.broker.interfaces import IBrokerService
+from smartgo.core import IS_COMPILED
 from smartgo.env.interfaces import IEnvironment
 from smartgo.env.product import product_version
 from smartgo.net.memorybudget import Kind, MemoryBudget
@@ -71,6 +72,7 @@ class ProcessMetrics(Collector):
             "smartgo", "The RocketMQ release whose protocol is spoken.", {"version": Version(VERSION).name}
         )
         yield InfoMetricFamily("smartgo_product", "The version of smartgo itself.", {"version": self._product})
+        yield GaugeMetricFamily("smartgo_core_compiled", "1 where the compiled core is used.", float(IS_COMPILED))
         yield GaugeMetricFamily("smartgo_up_seconds", "Seconds since the start.", self._clock.seconds() - self._began)
         if self._stalls is not None:
             stalls = self._stalls()

@@ -67,6 +67,7 @@ class ConsumeQueue(QueueTail):
         @param dirty: every file written to is entered here; whoever syncs it removes it.
         @param staged: the queue enters itself here when it has units to be written at the end of the run.
         """
+        super().__init__()
         self.topic = topic
         self.queue_id = queue_id
         self.key = (topic, queue_id)
