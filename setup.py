@@ -41,10 +41,12 @@ def compiled():
             define_macros=[("Py_LIMITED_API", "0x030b0000"), ("CYTHON_LIMITED_API", "1")],
             extra_compile_args=["-std=c11", "-O2", "-fvisibility=hidden"],
             py_limited_api=True,
-            optional=True,
         )
     ]
-    return cythonize(modules, quiet=True), {"bdist_wheel": {"py_limited_api": "cp311"}}
+    modules = cythonize(modules, quiet=True)
+    for module in modules:
+        module.optional = True  # cythonize() forgets it
+    return modules, {"bdist_wheel": {"py_limited_api": "cp311"}}
 
 
 MODULES, OPTIONS = compiled()

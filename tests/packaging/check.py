@@ -71,6 +71,31 @@ def copy_of_the_sources(folder: str) -> str:
     return os.path.join(folder, "smartgo-source")
 
 
+def check_core(source: str, folder: str, python: str, away: str) -> None:
+    """Check that the core was compiled where a compiler is, and that no compiler is needed."""
+    ask = "from smartgo.core import CORE; print(CORE)"
+    if shutil.which("cc") or shutil.which("gcc"):
+        expect(run(python, "-c", ask, cwd=away).strip() == "compiled", "the installed core is compiled")
+    for setting, tag in (("CC=/bin/false", ".whl"), ("SMARTGO_PURE=1", "-py3-none-any.whl")):
+        wheels = os.path.join(folder, setting[:2])
+        pip = ("python", "-m", "pip", "wheel", "-q", "--no-deps", "-w", wheels, source)
+        run("env", setting, sys.executable, *pip[1:], cwd=folder)
+        (wheel,) = os.listdir(wheels)
+        run(
+            python,
+            "-m",
+            "pip",
+            "install",
+            "-q",
+            "--no-deps",
+            "--force-reinstall",
+            os.path.join(wheels, wheel),
+            cwd=folder,
+        )
+        said = run(python, "-c", ask, cwd=away).strip()
+        expect(wheel.endswith(tag) and said.endswith("it was not compiled"), f"{setting}: Python does without the core")
+
+
 def main() -> None:
     """Build, install, ask, uninstall."""
     folder = tempfile.mkdtemp(prefix="smartgo-packaging-")
@@ -102,6 +127,7 @@ def main() -> None:
             "light False" in said and "smartgo.client.producer" in said,
             "the public names load, and only when asked for",
         )
+        check_core(source, folder, python, away)
         spark = os.path.join(binaries, "smartgo-spark")
         expect("STORE_DIR" in run(spark, "--help", cwd=away), "smartgo-spark explains itself without Spark")
         said = run(spark, "store", "--out", "report", cwd=away, ok=False)
