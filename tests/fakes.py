@@ -587,6 +587,9 @@ class FakeNetwork:
         if path in self.ears:
             self.ears[path].heard(data)
 
+    def poller(self, ready: Callable[[], None]) -> None:
+        """Return nothing: there are no sockets."""
+
     def hear(self, path: str, heard: Callable[[bytes], object]) -> IListeningPort:
         """Listen to what is told there."""
         if path in self.ears:

@@ -27,13 +27,17 @@ MAY_IMPORT: dict[str, set[str]] = {
     "health": {"schema", "config", "errors"},
     "tablefile": {"env", "observer", "schema", "errors"},
     "auth": {"tablefile", "config", "schema", "env", "observer", "errors"},
-    "net": {"env", "observer", "schema", "errors"},
-    "remoting": {"net", "env", "observer", "schema", "errors"},
+    "net": {"core", "_core", "env", "observer", "schema", "errors"},
+    "remoting": {"core", "_core", "net", "env", "observer", "schema", "errors"},
     "store": {"core", "_core", "env", "observer", "schema", "errors"},
     "ha": {"core", "_core", "store", "net", "env", "observer", "schema", "errors"},
     "pipeline": {"core", "_core", "store", "env", "observer", "schema", "errors"},
-    "client": {"remoting", "net", "auth", "tablefile", "config", "env", "observer", "schema", "errors"},
-    "registry": {"remoting", "net", "auth", "tablefile", "config", "env", "observer", "schema", "errors"},
+    "client": {
+        "core", "_core", "remoting", "net", "auth", "tablefile", "config", "env", "observer", "schema", "errors",
+    },
+    "registry": {
+        "core", "_core", "remoting", "net", "auth", "tablefile", "config", "env", "observer", "schema", "errors",
+    },
     "broker": {
         "core", "_core", "ha", "pipeline", "store", "remoting", "net", "auth", "extension", "tablefile", "config",
         "env", "observer", "schema", "errors",

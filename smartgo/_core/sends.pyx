@@ -7,7 +7,7 @@ All that is done to bytes is C beside this file; here are the objects of Python 
 
 from libc.stdint cimport int64_t
 from libc.stdlib cimport free, malloc, realloc
-from libc.string cimport memcmp
+from libc.string cimport memcmp, memcpy
 
 cdef extern from "Python.h":
     enum: PyBUF_WRITABLE
@@ -81,11 +81,34 @@ cdef extern from "answers.h":
     u8 *put_answer(u8 *o, const answer_pieces *pieces, const send_request *request, const int64_t *offsets,
                    int64_t count, int64_t queue_offset)
 
+cdef extern from "sys/epoll.h" nogil:
+    ctypedef union epoll_data:
+        int fd
+    cdef struct epoll_event:
+        unsigned int events
+        epoll_data data
+    int epoll_wait(int epoll, epoll_event *events, int most, int timeout)
+
+cdef extern from "sys/socket.h" nogil:
+    ssize_t recv(int fd, void *data, size_t size, int flags)
+    ssize_t send(int fd, const void *data, size_t size, int flags)
+    enum: MSG_DONTWAIT, MSG_NOSIGNAL
+
+cdef extern from "errno.h" nogil:
+    int errno
+    enum: EAGAIN, EINTR
+
+cdef extern from "bytes.h":
+    unsigned int get32(const u8 *p)
+
 crc32_begin()
 
 cdef enum:
     ROUTES = 4096  # topics; one more empties the table
     QUEUES = 65536  # of a topic
+    READ_SIZE = 65536  # bytes read from a socket before it is another one's turn
+    SOCKETS = 128  # read in a turn
+    TOGETHER = 512  # frames whose answers wait for one another
 
 
 cdef int set_span(span *found, object data) except -1:
@@ -531,3 +554,235 @@ cdef class SendRun:
     cdef void answer(self, const send_request *request, const int64_t *offsets, int64_t count, int64_t queue_offset) noexcept:
         cdef u8 *end = put_answer(self.out + self.out_size, &self.pieces, request, offsets, count, queue_offset)
         self.out_size = end - self.out
+
+
+cdef class Lane:
+    """One link in the hub."""
+
+    cdef int fd
+    cdef object link, source
+    cdef bytes host
+    cdef u8 *out  # answers that leave at the end of the turn
+    cdef int64_t out_size, out_room
+    cdef bint attached, gathers, answers
+
+    def __dealloc__(self):
+        free(self.out)
+
+
+cdef class Hub:
+    """See L{smartgo.net.hub.PureHub}."""
+
+    cdef object make_poller, poller, process, turns
+    cdef dict lanes
+    cdef list answering
+    cdef int epoll
+    cdef u8 *buffer
+    cdef int64_t waiting  # frames that were taken, and whose answers have not left
+    cdef object source, run  # the source asked last in this turn, and what it said
+
+    def __cinit__(self, make_poller, process):
+        self.make_poller = make_poller
+        self.process = process
+        self.lanes = {}
+        self.answering = []
+        self.epoll = -1
+        self.buffer = <u8*>malloc(READ_SIZE)
+        if self.buffer == NULL:
+            raise MemoryError
+
+    def __dealloc__(self):
+        free(self.buffer)
+
+    def __len__(self):
+        return len(self.lanes)
+
+    def attach(self, link, handle, source):
+        """See L{PureHub.attach}."""
+        cdef Lane lane
+        if self.poller is None:
+            self.poller = self.make_poller(self.ready)
+            if self.poller is None:
+                return None
+            self.epoll = self.poller.fileno()
+        lane = Lane()
+        lane.fd = handle.fileno()
+        lane.link = link
+        lane.source = source
+        lane.host = link.host
+        lane.gathers = True  # perhaps
+        lane.attached = True
+        self.poller.add(lane.fd)
+        self.lanes[lane.fd] = lane
+        return lane
+
+    def detach(self, Lane lane not None):
+        """See L{PureHub.detach}."""
+        lane.attached = False
+        del self.lanes[lane.fd]
+        if self.poller is not None:
+            self.poller.remove(lane.fd)
+            if not self.lanes:
+                poller, self.poller = self.poller, None
+                self.epoll = -1
+                poller.close()
+
+    def ready(self):
+        """Read every link that can be read, then answer all."""
+        cdef epoll_event events[SOCKETS]
+        cdef int i, count
+        cdef Lane lane
+        cdef int64_t taken = 0
+        if self.epoll < 0:
+            return
+        process = self.process
+        began = process.clock.seconds()
+        if began > process.overdue:
+            process.stood_still(began)
+        self.turns = process.turns
+        self.turns.began_at = began
+        self.source = None
+        self.waiting = 0
+        count = epoll_wait(self.epoll, events, SOCKETS, 0)
+        for i in range(count):
+            found = self.lanes.get(events[i].data.fd)
+            if found is None:
+                continue
+            lane = <Lane>found
+            try:
+                taken += self.read(lane)
+            except Exception:
+                lane.link.broke()
+            if self.waiting >= TOGETHER:
+                self.answer_all()
+        self.answer_all()
+        self.source = self.run = None
+        if taken:
+            process.note_runs(began, taken)
+
+    cdef SendRun run_of(self, source):
+        """What takes the frames of a source now."""
+        if source is not self.source:
+            self.source = source
+            self.run = source.ready_run()
+        return <SendRun?>self.run
+
+    cdef int64_t read(self, Lane lane) except -1:
+        """Read a link once; return how many frames were taken."""
+        cdef u8 *data = self.buffer
+        cdef ssize_t size = recv(lane.fd, data, READ_SIZE, MSG_DONTWAIT)
+        cdef int64_t at = 0, taken = 0, missing
+        if size <= 0:
+            if size < 0 and (errno == EAGAIN or errno == EINTR):
+                return 0
+            lane.link.give_back()  # its answers still leave at the end of the turn
+            return 0
+        if lane.gathers:
+            missing = lane.link.missing
+            at = size if missing < 0 or missing > size else missing
+            if at:
+                self.pass_on(lane, data, at)
+            if not lane.attached:  # but this was read, and nobody else will
+                if at < size:
+                    self.pass_on(lane, data + at, size - at)
+                return 0
+            if at == size:
+                return 0
+            lane.gathers = False
+        taken = self.take(lane, data, &at, size)
+        if at < size:
+            lane.gathers = True
+            self.pass_on(lane, data + at, size - at)
+        return taken
+
+    cdef int64_t take(self, Lane lane, const u8 *data, int64_t *at, int64_t size) except -1:
+        """Let whole frames be taken, up to the first that is not; return how many, and in C{at} what is left."""
+        cdef SendRun run = self.run_of(lane.source)
+        cdef span host
+        cdef int64_t length, taken = 0
+        if run is None:
+            return 0
+        set_span(&host, lane.host)
+        run.out_size = 0
+        while size - at[0] >= 4:
+            length = get32(data + at[0])
+            if length > size - at[0] - 4 or not run.one(data + at[0] + 4, length, host, None):
+                break
+            at[0] += 4 + length
+            taken += 1
+        if taken:
+            lane.link.took(taken)
+            self.waiting += taken
+            end = lane.source.run_ended
+            if end not in self.turns.begun:
+                self.turns.begun.append(end)
+            if run.out_size:
+                self.keep(lane, run)
+        return taken
+
+    cdef int keep(self, Lane lane, SendRun run) except -1:
+        """Keep the answers of a run until the end of the turn."""
+        cdef int64_t wanted = lane.out_size + run.out_size
+        cdef u8 *out
+        if wanted > lane.out_room:
+            out = <u8*>realloc(lane.out, wanted)
+            if out == NULL:
+                raise MemoryError
+            lane.out = out
+            lane.out_room = wanted
+        memcpy(lane.out + lane.out_size, run.out, run.out_size)
+        lane.out_size = wanted
+        if not lane.answers:
+            lane.answers = True
+            self.answering.append(lane)
+        return 0
+
+    cdef int pass_on(self, Lane lane, const u8 *data, int64_t size) except -1:
+        """Give bytes to the link, behind the answers to what came before them."""
+        self.hand_over(lane)
+        lane.link.dataReceived(PyBytes_FromStringAndSize(<char*>data, size))
+        self.source = None  # whatever that was, sends may be refused now
+        return 0
+
+    cdef int hand_over(self, Lane lane) except -1:
+        """Put the answers of a lane to what the link writes next."""
+        if lane.out_size:
+            lane.link.out.append(PyBytes_FromStringAndSize(<char*>lane.out, lane.out_size))
+            lane.out_size = 0
+        return 0
+
+    cdef int answer_all(self) except -1:
+        """End all runs, then write all answers."""
+        cdef Lane lane
+        self.waiting = 0
+        if not self.answering:
+            if self.turns.begun:
+                self.turns.end_runs()
+            return 0
+        answering, self.answering = self.answering, []
+        if self.turns.begun:
+            self.turns.end_runs()
+        self.source = None
+        for one in answering:
+            lane = <Lane>one
+            lane.answers = False
+            try:
+                self.write(lane)
+            except Exception:
+                lane.link.broke()
+        return 0
+
+    cdef int write(self, Lane lane) except -1:
+        cdef ssize_t sent
+        link = lane.link
+        if not lane.attached or link.out or link.unsent:
+            self.hand_over(lane)
+            link.flush()
+            return 0
+        sent = send(lane.fd, lane.out, lane.out_size, MSG_DONTWAIT | MSG_NOSIGNAL)
+        if sent != lane.out_size:
+            data = PyBytes_FromStringAndSize(<char*>lane.out, lane.out_size)
+            lane.out_size = 0
+            link.wrote(data, max(sent, 0))
+        lane.out_size = 0
+        return 0

@@ -59,12 +59,38 @@ class INetwork(Interface):
         @raise OSError: nobody is there, or the receiver is behind.
         """
 
+    def poller(ready: Callable[[], None]) -> IPoller | None:
+        """
+        Return an empty set of sockets; C{None} where the system or the reactor has no such thing.
+
+        @param ready: called by the reactor as long as one of them can be read.
+        """
+
     def hear(path: str, heard: Callable[[bytes], object]) -> IListeningPort:
         """
         Call C{heard} with each datagram sent to a Unix socket, which is made; see L{tell}.
 
         @raise twisted.internet.error.CannotListenError: there is something already.
         """
+
+
+class IPoller(Interface):
+    """A set of sockets, of which those that can be read are found without the reactor's part for each of them."""
+
+    def fileno() -> int:
+        """Return the descriptor of an epoll instance that holds the sockets."""
+
+    def add(fd: int) -> None:
+        """Add a socket. @raise OSError: it cannot be."""
+
+    def remove(fd: int) -> None:
+        """Remove a socket, before it is closed."""
+
+    def readable(limit: int) -> list[int]:
+        """Return sockets that can be read now, or that have an error or an end to be read; never waits."""
+
+    def close() -> None:
+        """Call nobody any more, and free the descriptor."""
 
 
 class IThreads(Interface):

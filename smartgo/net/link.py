@@ -149,6 +149,7 @@ class Link(protocol.Protocol):
         self.woken = False
         self._queued = False  # more() will be called
         self._cut_at = NEVER
+        self._lane: Any = None  # in the hub
         self.session: ISession = session(self)
 
     def __repr__(self) -> str:
@@ -299,6 +300,7 @@ class Link(protocol.Protocol):
     def heard_first(self) -> None:
         """Note that the first whole unit has come, in time (L9)."""
         self._deadlines.expect_nothing()
+        self._join_hub()
 
     # -- why the transport is not read -----------------------------------------------------------------------------
 
@@ -325,6 +327,7 @@ class Link(protocol.Protocol):
 
     def _stop_reading(self) -> None:
         if self._go(Event.BLOCK):
+            self._leave_hub()
             self.transport.pauseProducing()
 
     def _ask_for_turn(self) -> None:
@@ -344,6 +347,54 @@ class Link(protocol.Protocol):
             self.fail(Failure())
         self._ask_for_turn()
         return taken
+
+    # -- the hub ---------------------------------------------------------------------------------------------------
+
+    def _join_hub(self) -> bool:
+        """Let the hub read, where nothing but requests is to be read; return whether it does."""
+        source = self.session.run_source
+        if source is None or self.dialled or self.state is not _OPEN or not self._send_buffer.direct:
+            return False
+        if self._lane is None:
+            self._lane = self._sweeper.hub.attach(self, self.transport.getHandle(), source)
+            if self._lane is not None:
+                self.transport.stopReading()
+        return self._lane is not None
+
+    def _leave_hub(self) -> bool:
+        """Let nobody read; return whether the hub did."""
+        lane, self._lane = self._lane, None
+        if lane is None:
+            return False
+        self._sweeper.hub.detach(lane)
+        return True
+
+    def give_back(self) -> None:
+        """Let the transport read in the hub's place: there is an end or an error to be found."""
+        if self._leave_hub():
+            self.transport.resumeProducing()
+
+    def broke(self) -> None:
+        """End the link: an exception that is being handled has come out of its reading."""
+        self.fail(Failure())
+
+    @property
+    def missing(self) -> int:
+        """The number of bytes that an unfinished unit lacks: 0 between two units, -1 while that is not known."""
+        missing: int = self.session.missing
+        return missing
+
+    def took(self, frames: int) -> None:
+        """Count frames that the hub has read, and that were taken in a run."""
+        deadlines = self._deadlines
+        self.chunks += 1
+        deadlines.heard_at = deadlines.moved_at = self._sweeper.stamp
+        self.session.frames += frames
+
+    def wrote(self, data: bytes, sent: int) -> None:
+        """Take over answers of which the socket took only so much; nothing was unsent before them."""
+        self._send_buffer.clog(data, sent)
+        self._check_unsent(False)
 
     # -- out -------------------------------------------------------------------------------------------------------
 
@@ -400,7 +451,8 @@ class Link(protocol.Protocol):
             self._ask_for_turn()
             if not self.blocks and not self.account.paused:
                 self._go(Event.RESUME)
-                self.transport.resumeProducing()
+                if not self._join_hub():
+                    self.transport.resumeProducing()
 
     def flush(self) -> None:
         """Write what was put, in one piece."""
@@ -427,13 +479,22 @@ class Link(protocol.Protocol):
             data = b"".join(out)
             out.clear()
             buffer.write(data)
+        self._check_unsent(unsent != size)
+
+    def _check_unsent(self, before: bool) -> None:
+        """
+        Count what the transport has not taken of a write, and read no more where it is too much.
+
+        @param before: whether anything was unsent before it.
+        """
+        buffer, limits = self._send_buffer, self._limits
         # A dialled link reads on: two ends that each wait for the other to read would wait for ever.
         if buffer.unsent > limits.unsent_pause and not (self.dialled or limits.reads_on) and not self.state.over:
             if self._deadlines.full_since == NEVER:
                 self._deadlines.full_since = self._sweeper.stamp
                 self._deadlines.look_at = AT_ONCE
             self.block(SEND_BUFFER)
-        if buffer.unsent or unsent != size:
+        if buffer.unsent or before:
             self.account.unsent(buffer.unsent)
 
     def _moved(self) -> None:
@@ -497,6 +558,7 @@ class Link(protocol.Protocol):
             self.end()
             return
         if reading:
+            self._leave_hub()
             self.transport.pauseProducing()
         self.session.draining()
         if not self.session.busy():
@@ -518,6 +580,7 @@ class Link(protocol.Protocol):
         paused = self.state in (State.BLOCKED, State.DRAINING)
         if not self._go(Event.CLOSE):
             return False
+        paused = self._leave_hub() or paused
         self.session.ending()
         if self.transport is not None:
             if self._layer is None:  # no more looking at first bytes
@@ -538,6 +601,7 @@ class Link(protocol.Protocol):
         Whoever calls this ends the link later, by L{abort}.
         """
         if self._go(Event.CLOSE):
+            self._leave_hub()
             self.session.ending()
             self._owner.leaving(self)
             self.transport.pauseProducing()
@@ -588,6 +652,7 @@ class Link(protocol.Protocol):
         if not self._go(Event.GONE):
             return
         session = self.session
+        self._leave_hub()
         self._send_buffer.stopProducing()
         self.out.clear()
         if left:

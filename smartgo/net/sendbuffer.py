@@ -109,7 +109,7 @@ class SendBuffer:
         if self._direct and not self._clogged:
             sent = write_now(self._transport, data)
             if sent < len(data):
-                self._clog(data, sent)
+                self.clog(data, sent)
         elif not self._finished:
             self._queue.append(memoryview(data))
             self.unsent += len(data)
@@ -121,12 +121,17 @@ class SendBuffer:
         if self._direct and not self._clogged:
             sent = gather_now(self._transport, pieces)
             if sent < size:
-                self._clog(b"".join(pieces), sent)
+                self.clog(b"".join(pieces), sent)
         else:
             self.write(b"".join(pieces))
 
-    def _clog(self, data: bytes, sent: int) -> None:
-        """Continue through the transport: the socket accepted no more."""
+    @property
+    def direct(self) -> bool:
+        """Tell whether bytes go straight into a socket."""
+        return self._direct
+
+    def clog(self, data: bytes, sent: int) -> None:
+        """Continue through the transport: the socket accepted no more than C{sent} bytes of these."""
         self._queue.append(memoryview(data)[sent:])
         self.unsent = len(data) - sent
         self._clogged = True

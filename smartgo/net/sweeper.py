@@ -18,10 +18,12 @@ from typing import Final, Protocol
 from twisted.internet.interfaces import IDelayedCall, IReactorTime
 from twisted.logger import Logger
 
+from smartgo.env.interfaces import IPoller
 from smartgo.net.alarm import NEVER, STANDSTILL, Alarm
+from smartgo.net.hub import Hub
 from smartgo.net.memorybudget import MemoryBudget
 from smartgo.net.ratelimitedlog import RateLimitedLog
-from smartgo.net.slowturns import SlowTurns
+from smartgo.net.slowturns import LIMIT, SlowTurns
 from smartgo.net.turns import TurnScheduler
 from smartgo.observer import ObserverList
 
@@ -48,6 +50,10 @@ class Asker(Protocol):
         """Fail what waited too long; return the earliest deadline that is left, infinity for none."""
 
 
+def _no_poller(ready: Callable[[], None]) -> None:
+    """Return nothing: each transport reads for itself."""
+
+
 class Sweeper:
     """
     The shared timers of a process's links; servers and clients are given the same one.
@@ -55,6 +61,7 @@ class Sweeper:
     @ivar clock: the clock that all times here are of.
     @ivar budget: the memory that peers may make the process keep.
     @ivar turns: whose turn it is.
+    @ivar hub: reads the links that only wait for requests.
     @ivar slow: what held the reactor up.
     @ivar peer_warnings: rate-limited warnings about peers.
     @ivar stamp: a time not before now and at most two intervals ahead, cheap to read: what is stamped with it is
@@ -65,11 +72,19 @@ class Sweeper:
 
     _log = Logger()
 
-    def __init__(self, clock: IReactorTime, budget: MemoryBudget, slow: SlowTurns | None = None) -> None:
+    def __init__(
+        self,
+        clock: IReactorTime,
+        budget: MemoryBudget,
+        slow: SlowTurns | None = None,
+        poller: Callable[[Callable[[], None]], IPoller | None] = _no_poller,
+    ) -> None:
+        """@param poller: see L{INetwork.poller<smartgo.env.interfaces.INetwork.poller>}; by default there is none."""
         self.clock = clock
         self.budget = budget
         self.turns = TurnScheduler(clock)
         self.slow = SlowTurns(clock) if slow is None else slow
+        self.hub = Hub(poller, self)
         self.peer_warnings = RateLimitedLog(clock)
         self.stamp = clock.seconds() + INTERVAL
         self.overdue = NEVER
@@ -114,6 +129,12 @@ class Sweeper:
         seconds = now - self.overdue + STANDSTILL + INTERVAL
         self.overdue = now + INTERVAL + STANDSTILL
         self._standstills.tell(seconds)
+
+    def note_runs(self, began: float, frames: int) -> None:
+        """Count requests that were taken in runs since C{began}, where they held the reactor up for long."""
+        seconds = self.clock.seconds() - began
+        if seconds >= LIMIT and (seconds := min(seconds, self.slow.since(began))) >= LIMIT:
+            self.slow.note("requests taken in runs", seconds, f"{frames} of them")
 
     def _check_members(self) -> None:
         now = self.clock.seconds()

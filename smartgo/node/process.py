@@ -219,7 +219,7 @@ def process_sweeper(env: IEnvironment, config: LimitsConfig) -> Sweeper:
 
     @raise SettingError: see L{memory_budget}.
     """
-    return Sweeper(env.clock, memory_budget(env, config))
+    return Sweeper(env.clock, memory_budget(env, config), poller=env.network.poller)
 
 
 def probe_log(env: IEnvironment, path: str | None) -> None:

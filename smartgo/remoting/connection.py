@@ -19,6 +19,7 @@ from twisted.python.failure import Failure
 from zope.interface import implementer
 
 from smartgo.errors import BadHeader, FramingError, NotConnected
+from smartgo.net.hub import IRunSource
 from smartgo.net.limits import Limits
 from smartgo.net.link import BACKLOG, IN_FLIGHT, Link
 from smartgo.net.session import ISession
@@ -142,6 +143,16 @@ class Connection:
     def pending(self) -> int:
         """The number of bytes of an unfinished frame that have arrived."""
         return self._decoder.pending
+
+    @property
+    def missing(self) -> int:
+        """The number of bytes that an unfinished frame lacks: 0 between two frames, -1 while that is not known."""
+        return self._decoder.missing
+
+    @property
+    def run_source(self) -> IRunSource | None:
+        """The processor that takes runs of plain requests, where no hook has to see them."""
+        return None if self.dialled else self._dispatcher.run_source
 
     # -- beginning -----------------------------------------------------------------------------------------------
 

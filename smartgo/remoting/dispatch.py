@@ -10,13 +10,14 @@ Source of the codes and remarks: C{remoting/netty/NettyRemotingAbstract.java}, C
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Sequence
-from typing import Any, Final
+from typing import Any, Final, cast
 
 from twisted.internet.defer import CancelledError, Deferred
 from twisted.python.failure import Failure
 from zope.interface import implementer
 
 from smartgo.errors import BadHeader, CodeNotSupported, FramingError, RequestRefused, ServiceNotAvailable, SystemBusy
+from smartgo.net.hub import IRunSource
 from smartgo.remoting.buglog import BugLog
 from smartgo.remoting.interfaces import (
     Answer,
@@ -87,6 +88,8 @@ class Dispatcher:
     The requests that one kind of port answers.
 
     One dispatcher may serve any number of connections.
+
+    @ivar run_source: the processor that takes runs of plain requests; C{None}: none does, or hooks see each request.
     """
 
     def __init__(
@@ -104,19 +107,21 @@ class Dispatcher:
         @param bugs: numbers the bugs; dispatchers of one process share it so that numbers are unique.
         @raise ValueError: two processors claim a code.
         """
+        hooks = tuple(hooks)
         self._families: dict[int, _Family] = {}
         taker: tuple[Take | None, Callable[[], None]] = (None, _do_nothing)
+        self.run_source: IRunSource | None = None
         for processor in processors:
             family = _Family(processor)
             if family.take is not None and not set(without).intersection(processor.codes):
                 taker = (family.take, family.run_ended or _do_nothing)
+                self.run_source = None if hooks else cast("IRunSource", processor)
             for code in processor.codes:
                 if code in self._families:
                     raise ValueError(f"two processors claim request code {code}")
                 self._families[code] = family
         for code in without:
             self._families.pop(code, None)
-        hooks = tuple(hooks)
         found = [_overridden(hook, RequestHook, "before") for hook in hooks]
         self._before: tuple[Before, ...] = tuple(one for one in found if one is not None)
         found = [_overridden(hook, RequestHook, "after") for hook in hooks]

@@ -39,6 +39,13 @@ class LengthFieldDecoder:
         self.pending = 0
         self.broken: BadFrameLength | None = None
 
+    @property
+    def missing(self) -> int:
+        """The number of bytes that an unfinished frame lacks: 0 between two frames, -1 while that is not known."""
+        if self._partial is not None:
+            return self._missing
+        return -1 if self._rest else 0
+
     def frames(self, data: bytes) -> list[bytes]:
         """
         Take one chunk and return every frame that is whole now, without the prefixes.

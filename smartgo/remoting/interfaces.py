@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TypeAlias
+from typing import Any, TypeAlias
 
 from twisted.internet.defer import Deferred
 from twisted.python.failure import Failure
@@ -150,6 +150,9 @@ class IRunTaker(IRequestProcessor):
         @param late: requests that were taken but are not answered yet are put here with their answers.
         @return: how many frames were taken.
         """
+
+    def ready_run() -> Any:
+        """Return what takes raw frames now and answers them at once; C{None}: L{take} has to be asked."""
 
 
 class IRequestHook(Interface):

@@ -180,10 +180,8 @@ class SendProcessor(Processor):
         late: list[tuple[Command, Answer | Deferred[Answer]]],
     ) -> int:
         """See L{IRunTaker.take}."""
-        if self._settings.broker is not self._plain_settings:
-            self._follow_settings()
-        plain = self._plain
-        if plain is None or not self._store.accepts:
+        plain = self._plain_run()
+        if plain is None:
             return 0
         if not self._sync:
             return plain.take(frames, begin, peer.host, peer.link.out, room, len(frames))
@@ -194,6 +192,16 @@ class SendProcessor(Processor):
             topics = self._topics.durable(topic)
             late.append((request, self._finish(request, Appended(*appended), queue_id, wait, topics)))
         return taken
+
+    def ready_run(self) -> SendRun | None:
+        """See L{IRunTaker.ready_run}."""
+        return None if self._sync else self._plain_run()
+
+    def _plain_run(self) -> SendRun | None:
+        """Return what stores plain sends; C{None} while none may be stored."""
+        if self._settings.broker is not self._plain_settings:
+            self._follow_settings()
+        return self._plain if self._store.accepts else None
 
     def _follow_settings(self) -> None:
         """Make the run anew: settings were replaced."""

@@ -1,0 +1,163 @@
+"""
+Reading many sockets at once: one descriptor of the reactor stands for all links that only wait for requests.
+
+The reactor's part for each readable socket costs more than reading it. Where a link is plain and its session says so,
+the hub reads it in the reactor's place. It gives the link back as soon as there is anything but reading to be done: an
+end, an error, a pause, or too much that is unsent. The compiled hub passes whole frames to runs of requests without
+making an object of any, and writes all answers at the end of its turn; what no run takes goes to the link as bytes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any, Final, Protocol
+
+from twisted.internet.interfaces import IReactorTime
+
+from smartgo.core import choose
+from smartgo.env.interfaces import IPoller
+from smartgo.net.turns import TurnScheduler
+
+READ_SIZE: Final = 64 * 1024
+"""Bytes read from one socket before it is another one's turn."""
+SOCKETS_A_TURN: Final = 128
+
+
+class IRunSource(Protocol):
+    """Where runs of requests are processed from frame to answer, see L{smartgo.broker.sendrun}."""
+
+    def ready_run(self) -> Any:
+        """Return what takes frames now; C{None}: nothing does."""
+
+    def run_ended(self) -> None:
+        """End the run of what was taken, before any answer leaves."""
+
+
+class HubLink(Protocol):
+    """
+    A link as the hub sees it.
+
+    @ivar host: the remote address as a record stores it.
+    @ivar out: bytes that leave with the next write, in order.
+    """
+
+    host: bytes
+    out: list[bytes | memoryview]
+
+    @property
+    def unsent(self) -> int:
+        """The number of bytes waiting to be sent."""
+
+    @property
+    def missing(self) -> int:
+        """The number of bytes that an unfinished unit lacks: 0 between two units, -1 while that is not known."""
+
+    def dataReceived(self, data: bytes) -> None:
+        """Take bytes that were read."""
+
+    def took(self, frames: int) -> None:
+        """Count frames that were read, and taken in a run."""
+
+    def wrote(self, data: bytes, sent: int) -> None:
+        """Take over bytes of which the socket took only C{sent}."""
+
+    def flush(self) -> None:
+        """Write what was put."""
+
+    def give_back(self) -> None:
+        """Leave the hub: the transport finds out what there is to read."""
+
+    def broke(self) -> None:
+        """End the link: an exception that is being handled has come out of its reading."""
+
+
+class Process(Protocol):
+    """What all links of a process share: L{Sweeper<smartgo.net.sweeper.Sweeper>}."""
+
+    clock: IReactorTime
+    overdue: float
+    turns: TurnScheduler
+
+    def stood_still(self, now: float) -> None:
+        """Report a standstill of the process."""
+
+    def note_runs(self, began: float, frames: int) -> None:
+        """Count runs that held the reactor up for long."""
+
+
+class Lane:
+    """One link in the hub, with the socket that is read for it."""
+
+    __slots__ = ("fd", "link", "receive")
+
+    def __init__(self, link: HubLink, fd: int, receive: Callable[[int], bytes]) -> None:
+        self.link = link
+        self.fd = fd
+        self.receive = receive
+
+
+class PureHub:
+    """The hub in Python: spares the reactor's part, and nothing else."""
+
+    def __init__(self, poller: Callable[[Callable[[], None]], IPoller | None], process: Process) -> None:
+        """@param poller: see L{INetwork.poller<smartgo.env.interfaces.INetwork.poller>}."""
+        self._make_poller = poller
+        self._process = process
+        self._poller: IPoller | None = None
+        self._lanes: dict[int, Lane] = {}
+
+    def __len__(self) -> int:
+        return len(self._lanes)
+
+    def attach(self, link: HubLink, handle: Any, source: IRunSource) -> Lane | None:
+        """
+        Read a link from now on, which its transport must not do any more.
+
+        @param handle: its socket.
+        @param source: where its frames may be taken in runs.
+        @return: C{None} where there can be no hub; the transport has to read.
+        """
+        if self._poller is None:
+            self._poller = self._make_poller(self._ready)
+            if self._poller is None:
+                return None
+        lane = Lane(link, handle.fileno(), handle.recv)
+        self._poller.add(lane.fd)
+        self._lanes[lane.fd] = lane
+        return lane
+
+    def detach(self, lane: Lane) -> None:
+        """Read a link no more."""
+        del self._lanes[lane.fd]
+        if self._poller is not None:
+            self._poller.remove(lane.fd)
+            if not self._lanes:
+                poller, self._poller = self._poller, None
+                poller.close()
+
+    def _ready(self) -> None:
+        """Read every link that can be read."""
+        if self._poller is None:
+            return
+        for fd in self._poller.readable(SOCKETS_A_TURN):
+            lane = self._lanes.get(fd)
+            if lane is not None:
+                self._read(lane)
+
+    def _read(self, lane: Lane) -> None:
+        try:
+            data = lane.receive(READ_SIZE)
+        except BlockingIOError:
+            return
+        except OSError:
+            data = b""
+        if data:
+            lane.link.dataReceived(data)
+        else:
+            lane.link.give_back()
+
+
+if TYPE_CHECKING:
+    Hub = PureHub
+else:
+    Hub = choose("Hub", PureHub)
