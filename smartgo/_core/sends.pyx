@@ -665,7 +665,7 @@ cdef class Hub:
         if source is not self.source:
             self.source = source
             self.run = source.ready_run()
-        return <SendRun?>self.run
+        return None if self.run is None else <SendRun?>self.run
 
     cdef int64_t read(self, Lane lane) except -1:
         """Read a link once; return how many frames were taken."""

@@ -60,7 +60,7 @@ class Cluster:
         self.env = env or FakeEnvironment()
         self.client = RemotingClient(self.env, sweeper_of(self.env.clock))
         self.configuration = self.configure(settings)
-        self.sweeper = sweeper_of(self.env.clock)
+        self.sweeper = sweeper_of(self.env.clock, self.env.network.poller)
         self.registry = Registry(self.env, self.configuration, self.sweeper)
         self.registry.startService()
         self.service = Broker(self.env, self.configuration, self.sweeper)

@@ -14,6 +14,7 @@ import argparse
 import hashlib
 import json
 import random
+import socket
 import struct
 import sys
 from collections.abc import Iterator, Sequence
@@ -25,10 +26,12 @@ from twisted.python.failure import Failure
 
 from smartgo import core
 from smartgo.broker.processors.send import SendProcessor
+from smartgo.net.link import Link
 from smartgo.schema.codes import RequestCode
 from smartgo.schema.command import Command
 from tests.broker.fakecluster import Cluster
-from tests.fakes import FakeEnvironment
+from tests.fakes import FakeEnvironment, FakeNetwork
+from tests.sockets import SocketNetwork
 
 TOPICS: Final = ("T", "T", "T", "T", "Topic_2", "A" * 127, "U1", "U2", "%RETRY%g", "TBW102", "SCHEDULE_TOPIC_XXXX",
                  "rmq_sys_wheel_timer", "no/pe", "中", "")  # fmt: skip
@@ -239,43 +242,100 @@ def _item(item: tuple[int, bytes, bytes]) -> bytes:
     )
 
 
-class _Listener(Protocol):
-    """Keeps what the broker says."""
+class _Client:
+    """One connection in memory."""
 
-    heard = b""
-    transport: Any
+    def __init__(self, network: FakeNetwork) -> None:
+        self.heard = b""
+        self.open = True
+        network.connect("127.0.0.1", 10911, Factory.forProtocol(lambda: _Listener(self)), 3.0).addCallback(self._made)
+
+    def _made(self, protocol: Any) -> None:
+        self._transport = protocol.transport
+
+    def write(self, data: bytes) -> None:
+        """Send bytes."""
+        self._transport.write(data)
+
+    def hear(self) -> bytes:
+        """What came since the last time."""
+        heard, self.heard = self.heard, b""
+        return heard
+
+
+class _Listener(Protocol):
+    def __init__(self, client: _Client) -> None:
+        self._client = client
 
     def connectionLost(self, reason: Failure = connectionDone) -> None:
-        self.connected = 0
+        self._client.open = False
 
     def dataReceived(self, data: bytes) -> None:
-        self.heard += data
+        self._client.heard += data
+
+
+class _SocketClient:
+    """One connection over a pair of sockets."""
+
+    def __init__(self, network: SocketNetwork) -> None:
+        self._network = network
+        self._socket = network.join(10911)
+        self.open = True
+
+    def write(self, data: bytes) -> None:
+        """Send bytes, as fast as they are taken."""
+        while data:
+            try:
+                data = data[self._socket.send(data, socket.MSG_NOSIGNAL) :]
+            except BlockingIOError:
+                if not self._network.pump():
+                    return  # the broker reads no more
+            except OSError:
+                return
+
+    def hear(self) -> bytes:
+        """What came since the last time."""
+        heard = b""
+        while self.open:
+            try:
+                data = self._socket.recv(1 << 20)
+            except BlockingIOError:
+                break
+            except OSError:
+                data = b""
+            if not data:
+                self.open = False
+                self._socket.close()
+            heard += data
+        return heard
 
 
 class Player:
     """A broker in memory, and three connections to it."""
 
-    def __init__(self, seed: int, ip: str, settings: dict[str, str], changes: float) -> None:
-        """@param changes: how often something is changed between two reads: the part of them."""
+    def __init__(self, seed: int, ip: str, settings: dict[str, str], changes: float, sockets: bool) -> None:
+        """
+        @param changes: how often something is changed between two reads: the part of them.
+        @param sockets: connect by pairs of sockets, which a hub can read.
+        """
         self._random = random.Random(seed + 1)
         env = FakeEnvironment()
+        if sockets:
+            env.network = SocketNetwork()
         env.network.client_ip = ip
         self.cluster = Cluster(env, mappedFileSizeCommitLog="4194304", maxTopicsPerSecond="1000000", **settings)
         self._changes = changes
         self._settings = {"traceOn": "true", "brokerPermission": "6"}
         self._digest = hashlib.sha256()
         self._answers = 0
-        self._connections: list[_Listener] = []
+        self._connections: list[_Client | _SocketClient] = []
         self._connect()
 
     def _connect(self) -> None:
+        network = self.cluster.env.network
         while len(self._connections) < 3:
-            connected: list[_Listener] = []
-            self.cluster.env.network.connect("127.0.0.1", 10911, Factory.forProtocol(_Listener), 3.0).addCallback(
-                connected.append
-            )
+            self._connections.append(_SocketClient(network) if isinstance(network, SocketNetwork) else _Client(network))
             self.cluster.pump()
-            self._connections += connected
 
     def play(self, frames: Sequence[bytes]) -> None:
         """Send all frames, some at a time, cut anywhere, with changes between them."""
@@ -286,10 +346,10 @@ class Player:
             at += count
             connection = self._random.choice(self._connections)
             cut = self._random.randrange(len(data) + 1)
-            connection.transport.write(data[:cut])
+            connection.write(data[:cut])
             if self._random.random() < 0.5:
                 self.cluster.pump()
-            connection.transport.write(data[cut:])
+            connection.write(data[cut:])
             self.cluster.pump()
             if self._random.random() < self._changes:
                 self._change(self._random.choice(CHANGES))
@@ -297,10 +357,10 @@ class Player:
 
     def _hear(self) -> None:
         for connection in self._connections:
-            self._answers += len(connection.heard)
-            self._digest.update(connection.heard)
-            connection.heard = b""
-        self._connections = [one for one in self._connections if one.connected]
+            heard = connection.hear()
+            self._answers += len(heard)
+            self._digest.update(heard)
+        self._connections = [one for one in self._connections if one.open]
         self._connect()
 
     def _change(self, kind: str) -> None:
@@ -345,7 +405,7 @@ class Player:
 def play(asked: argparse.Namespace) -> dict[str, object]:
     """Play a tape as the command line says; return digests, and how many frames were taken in runs."""
     take = SendProcessor.take
-    taken = 0
+    taken = by_hub = 0
 
     def counted(self: SendProcessor, *arguments: Any) -> int:
         nonlocal taken
@@ -353,11 +413,27 @@ def play(asked: argparse.Namespace) -> dict[str, object]:
         taken += found
         return found
 
-    with mock.patch.object(SendProcessor, "take", counted):
-        player = Player(asked.seed, asked.ip, dict(_settings(asked.settings)), 0.0 if asked.quiet else 0.03)
+    ready_run, took = SendProcessor.ready_run, Link.took
+
+    def ready(self: SendProcessor) -> Any:
+        return None if asked.one_by_one else ready_run(self)
+
+    def count(self: Link, frames: int) -> None:
+        nonlocal taken, by_hub
+        taken += frames
+        by_hub += frames
+        took(self, frames)
+
+    with (
+        mock.patch.object(SendProcessor, "take", counted),
+        mock.patch.object(SendProcessor, "ready_run", ready),
+        mock.patch.object(Link, "took", count),
+    ):
+        settings, changes = dict(_settings(asked.settings)), 0.0 if asked.quiet else 0.03
+        player = Player(asked.seed, asked.ip, settings, changes, asked.sockets)
         player.play(Tape(asked.seed).frames(asked.count, asked.plain))
         found = player.finish()
-    return {"core": core.CORE, "taken": taken, **found}
+    return {"core": core.CORE, "taken": taken, "by hub": by_hub, **found}
 
 
 def _settings(words: Sequence[str]) -> Iterator[tuple[str, str]]:
@@ -375,6 +451,7 @@ def main() -> None:
     parser.add_argument("--ip", default="127.0.0.1", help="where the clients are")
     parser.add_argument("--one-by-one", action="store_true", help="let no frame be taken in a run")
     parser.add_argument("settings", nargs="*", metavar="name=value")
+    parser.add_argument("--sockets", action="store_true", help="connect by sockets, so that the hub reads them")
     parser.add_argument("--quiet", action="store_true", help="change no topic and no setting meanwhile")
     json.dump(play(parser.parse_args()), sys.stdout, indent=1)
 

@@ -258,6 +258,6 @@ def pass_seconds(env: FakeEnvironment, seconds: int) -> None:
         settle(env)
 
 
-def sweeper_of(clock: Any) -> Sweeper:
+def sweeper_of(clock: Any, poller: Callable[[Callable[[], None]], Any] = lambda ready: None) -> Sweeper:
     """Timers and a memory budget of their own."""
-    return Sweeper(clock, MemoryBudget(clock))
+    return Sweeper(clock, MemoryBudget(clock), poller=poller)

@@ -252,6 +252,9 @@ class ProcessNetwork:
         """Fail: there is nobody at a Unix socket."""
         raise OSError(errno.ECONNREFUSED, "Connection refused", path)
 
+    def poller(self, ready: Callable[[], None]) -> None:
+        """Return nothing: there are no sockets."""
+
     def hear(self, path: str, heard: Callable[[bytes], object]) -> IListeningPort:
         """Fail: there are no Unix sockets."""
         raise CannotListenError("unix", path, OSError(errno.EACCES, "Permission denied"))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from twisted.internet.defer import Deferred
 from twisted.python.failure import Failure
@@ -33,7 +33,9 @@ from smartgo.schema.responses import ResponseFrames, send_pieces
 from smartgo.schema.timers import TIMED
 from smartgo.schema.topics import CLOSED_TO_SENDS, RETRY_PREFIX
 from smartgo.store.interfaces import Appended, PutStatus
-from smartgo.store.tails import QueueTail
+
+if TYPE_CHECKING:
+    from smartgo.store.tails import QueueTail
 
 _BATCH: Final = int(RequestCode.SEND_BATCH_MESSAGE)
 _LONG: Final = int(RequestCode.SEND_MESSAGE)

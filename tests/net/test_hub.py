@@ -1,0 +1,294 @@
+"""Hubs: the compiled one and its twin in Python, over real pairs of sockets."""
+
+from __future__ import annotations
+
+import socket
+from typing import Any
+
+from twisted.internet.task import Clock
+from twisted.trial.unittest import SynchronousTestCase
+
+from smartgo.core import CORE, IS_COMPILED
+from smartgo.net.hub import Hub, PureHub
+from smartgo.net.memorybudget import MemoryBudget
+from smartgo.net.sweeper import Sweeper
+from tests.broker import test_sendrun
+from tests.broker.test_sendrun import FIELDS, PEER, json_frame
+from tests.sockets import SocketNetwork
+
+
+class Link:
+    """Notes what a hub does with it."""
+
+    def __init__(self) -> None:
+        self.host = PEER
+        self.out: list[bytes] = []
+        self.unsent = 0
+        self.missing = 0
+        self.read: list[bytes] = []
+        self.frames: list[int] = []
+        self.written: list[bytes] = []
+        self.left: list[tuple[int, int]] = []
+        self.given_back = 0
+        self.errors = 0
+        self.raises: type[Exception] | None = None
+
+    def dataReceived(self, data: bytes) -> None:
+        if self.raises is not None:
+            raise self.raises
+        self.read.append(data)
+
+    def took(self, frames: int) -> None:
+        self.frames.append(frames)
+
+    def wrote(self, data: bytes, sent: int) -> None:
+        self.left.append((len(data), sent))
+
+    def flush(self) -> None:
+        self.written.append(b"".join(self.out))
+        self.out.clear()
+
+    def give_back(self) -> None:
+        self.given_back += 1
+
+    def broke(self) -> None:
+        self.errors += 1
+
+
+class Source:
+    """Says what takes frames."""
+
+    def __init__(self, run: Any = None) -> None:
+        self.run = run
+        self.asked = 0
+        self.ended = 0
+
+    def ready_run(self) -> Any:
+        self.asked += 1
+        return self.run
+
+    def run_ended(self) -> None:
+        self.ended += 1
+
+
+def with_length(*frames: bytes) -> bytes:
+    """Frames as they are sent."""
+    return b"".join([len(frame).to_bytes(4, "big") + frame for frame in frames])
+
+
+class PureHubTests(SynchronousTestCase):
+    """What both hubs do."""
+
+    kind: Any = PureHub
+
+    def setUp(self) -> None:
+        """A hub, and nothing in it."""
+        self.network = SocketNetwork()
+        self.clock = Clock()
+        self.sweeper = Sweeper(self.clock, MemoryBudget(self.clock))
+        self.hub = self.kind(self.network.poller, self.sweeper)
+        self.addCleanup(self.close)
+        self.sockets: list[socket.socket] = []
+
+    def close(self) -> None:
+        """Close all sockets."""
+        for one in self.sockets:
+            one.close()
+
+    def attach(self, source: Any = None) -> tuple[Link, socket.socket, Any]:
+        """A link in the hub, and the other end of it."""
+        ours, theirs = socket.socketpair()
+        for one in (ours, theirs):
+            one.setblocking(False)
+        self.sockets += [ours, theirs]
+        link = Link()
+        return link, ours, self.hub.attach(link, theirs, source or Source())
+
+    def turn(self) -> None:
+        """Let the hub read once."""
+        for poller in self.network.pollers[:]:
+            poller.ready()
+
+    def test_passes_on(self) -> None:
+        """What comes goes to its link; who says nothing is not read."""
+        one, end, _ = self.attach()
+        other, _, _ = self.attach()
+        end.send(b"abc")
+        self.turn()
+        self.assertEqual((one.read, other.read), ([b"abc"], []))
+        self.turn()
+        end.send(b"d")
+        self.turn()
+        self.assertEqual((one.read, one.given_back), ([b"abc", b"d"], 0))
+
+    def test_shares(self) -> None:
+        """Of a link that sends much a part is read each turn."""
+        one, end, _ = self.attach()
+        end.send(bytes(100_000))
+        self.turn()
+        self.assertEqual(list(map(len, one.read)), [65536])
+        self.turn()
+        self.assertEqual(list(map(len, one.read)), [65536, 100_000 - 65536])
+
+    def test_end(self) -> None:
+        """At an end, and at an error, the link is given back."""
+        one, end, lane = self.attach()
+        end.close()
+        self.turn()
+        self.assertEqual((one.read, one.given_back), ([], 1))
+        self.hub.detach(lane)
+
+    def test_detached(self) -> None:
+        """A link that left is not read; without links there is no poller, and the next link makes one again."""
+        one, end, lane = self.attach()
+        self.assertEqual((len(self.hub), len(self.network.pollers)), (1, 1))
+        end.send(b"abc")
+        self.hub.detach(lane)
+        self.turn()
+        self.assertEqual((one.read, len(self.hub), self.network.pollers), ([], 0, []))
+        two, end, _ = self.attach()
+        end.send(b"x")
+        self.turn()
+        self.assertEqual(two.read, [b"x"])
+
+    def test_none(self) -> None:
+        """Where there is no poller a link is not attached."""
+        hub = self.kind(lambda ready: None, self.sweeper)
+        ours, theirs = socket.socketpair()
+        self.sockets += [ours, theirs]
+        self.assertIsNone(hub.attach(Link(), theirs, Source()))
+        self.assertEqual(len(hub), 0)
+
+    def test_leaves_in_turn(self) -> None:
+        """A link whose bytes make another one leave does no harm."""
+        one, end, _ = self.attach()
+        two, far, lane = self.attach()
+        one.dataReceived = lambda data: self.hub.detach(lane)  # type: ignore[method-assign]
+        end.send(b"a")
+        far.send(b"b")
+        self.turn()
+        self.assertEqual(len(self.hub), 1)
+        self.assertIn(two.read, ([], [b"b"]))
+
+
+class ChosenHubTests(PureHubTests):
+    """What the compiled hub does besides."""
+
+    kind = Hub
+    if not IS_COMPILED:
+        skip = f"the core is {CORE}"
+
+    def setUp(self) -> None:
+        """A run of sends, too."""
+        super().setUp()
+        self.sends = test_sendrun.ChosenRunTests("test_plain")
+        self.sends.setUp()
+        self.source = Source(self.sends.run_of_sends)
+
+    def read(self, end: socket.socket) -> bytes:
+        """What came."""
+        try:
+            return end.recv(1 << 20)
+        except BlockingIOError:
+            return b""
+
+    def test_taken(self) -> None:
+        """Whole frames are taken in a run, which ends before all answers leave at the end of the turn."""
+        one, end, _ = self.attach(self.source)
+        two, far, _ = self.attach(self.source)
+        frame = json_frame(FIELDS)
+        end.send(with_length(frame, frame))
+        far.send(with_length(frame))
+        self.turn()
+        self.assertEqual((one.frames, two.frames, one.read, two.read), ([2], [1], [], []))
+        self.assertEqual((self.source.asked, self.source.ended), (1, 1))
+        answers = self.sends.answers([self.read(end)])
+        self.assertEqual(([one.code for one in answers], len(self.sends.answers([self.read(far)]))), ([0, 0], 1))
+        self.assertEqual((one.written, one.left, self.sweeper.turns.begun), ([], [], []))
+        self.assertEqual(self.sends.queue.next_offset, 1003)
+
+    def test_not_taken(self) -> None:
+        """From the first frame that is not taken on all bytes go to the link, behind the answers before them."""
+        one, end, _ = self.attach(self.source)
+        frame, other = json_frame(FIELDS), json_frame({**FIELDS, "b": "Other"})
+        end.send(with_length(frame, other, frame))
+        self.turn()
+        self.assertEqual((one.frames, one.read), ([1], [with_length(other, frame)]))
+        self.assertEqual((len(self.sends.answers(one.written)), self.read(end)), (1, b""))
+
+    def test_parts(self) -> None:
+        """A frame that is not whole goes to the link, and so does the rest of it; what follows is taken again."""
+        one, end, _ = self.attach(self.source)
+        frame = with_length(json_frame(FIELDS))
+        for size in (1, 3, 4, 5, 100, len(frame) - 1):
+            one.read.clear()
+            one.frames.clear()
+            end.send(frame + frame[:size])
+            self.turn()
+            self.assertEqual((one.read, one.frames), ([frame[:size]], [1]))
+            one.missing = len(frame) - size if size >= 4 else -1
+            end.send(frame[size:] + frame)
+            if size < 4:  # nobody knows where it ends
+                self.turn()
+                self.assertEqual((one.read, one.frames), ([frame[:size], frame[size:] + frame], [1]))
+            else:
+                self.turn()
+                self.assertEqual((one.read, one.frames), ([frame[:size], frame[size:]], [1, 1]))
+            one.missing = 0
+
+    def test_refused(self) -> None:
+        """While nothing is taken all goes to the link."""
+        self.source.run = None
+        one, end, _ = self.attach(self.source)
+        frame = with_length(json_frame(FIELDS))
+        end.send(frame)
+        self.turn()
+        self.assertEqual((one.read, one.frames), ([frame], []))
+
+    def test_unsent(self) -> None:
+        """Behind what is unsent answers wait with the link; what a socket does not take the link takes over."""
+        one, end, _ = self.attach(self.source)
+        frame = with_length(json_frame(FIELDS))
+        one.unsent = 1
+        end.send(frame)
+        self.turn()
+        self.assertEqual((len(self.sends.answers(one.written)), self.read(end)), (1, b""))
+        one.unsent = 0
+        full = self.sockets[-1]
+        while True:
+            try:
+                full.send(bytes(65536))
+            except BlockingIOError:
+                break
+        end.send(frame)
+        self.turn()
+        self.assertEqual([sent for _, sent in one.left], [0])
+
+    def test_answered_at_end(self) -> None:
+        """Who ends the connection behind a request still gets the answer."""
+        one, end, lane = self.attach(self.source)
+        end.send(with_length(json_frame(FIELDS)))
+        end.shutdown(socket.SHUT_WR)
+        self.turn()
+        self.turn()
+        self.assertEqual((one.given_back, len(self.sends.answers([self.read(end)]))), (1, 1))
+        self.hub.detach(lane)
+
+    def test_bug(self) -> None:
+        """An exception breaks its own link alone; the others are answered."""
+        one, end, _ = self.attach(self.source)
+        two, far, _ = self.attach(self.source)
+        one.raises = ValueError
+        end.send(with_length(b"what is this"))
+        far.send(with_length(json_frame(FIELDS)))
+        self.turn()
+        self.assertEqual((one.errors, two.errors), (1, 0))
+        self.assertEqual(len(self.sends.answers([self.read(far)])), 1)
+
+    def test_long(self) -> None:
+        """A frame longer than one read goes to the link."""
+        one, end, _ = self.attach(self.source)
+        long = with_length(bytes(200_000))
+        end.send(long[:100])
+        self.turn()
+        self.assertEqual((one.read, one.frames), ([long[:100]], []))
