@@ -1,0 +1,155 @@
+/*
+ * The C part of the core under hostile bytes: one frame is read, planned, written and answered.
+ *
+ *   clang -g -O1 -fsanitize=fuzzer,address,undefined -Ismartgo/_core tests/_core/fuzz.c smartgo/_core/[a-r]*.c \
+ *       smartgo/_core/sendheader.c -o /tmp/fuzz && /tmp/fuzz -max_total_time=3600 SEEDS
+ *
+ * Without clang, with a mutator of its own that knows no coverage (arguments: how many inputs, the first random number):
+ *
+ *   gcc -g -O1 -DALONE -fsanitize=address,undefined -fno-sanitize-recover=undefined ... && /tmp/fuzz 1000000 1
+ */
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "answers.h"
+#include "appending.h"
+#include "crc32.h"
+
+#define SPAN(literal) ((span){(const u8 *)(literal), (int64_t)sizeof(literal) - 1})
+enum { FILE_SIZE = 1 << 17 };
+
+static u8 *file, *scratch, *properties;
+
+static void check(int holds, const char *what)
+{
+    if (!holds) {
+        fprintf(stderr, "not so: %s\n", what);
+        abort();
+    }
+}
+
+/* What lies before the end is never touched, and the records end where the plan says. */
+static void append(const send_rules *rules, log_tail *log, queue_tail *queue, const send_request *request, span host)
+{
+    append_plan plan;
+    int64_t begin = log->end - log->base, offset = log->end;
+    int batch = request->code == SEND_BATCH;
+    memset(file, 0x55, FILE_SIZE);
+    if (!(batch ? plan_batch : plan_message)(rules, log, queue, request, host, &plan)) {
+        for (int i = 0; i < FILE_SIZE; i++)
+            check(file[i] == 0x55, "nothing is written for what is not taken");
+        return;
+    }
+    check(plan.count >= 1 && plan.count <= rules->count_limit && plan.size > 0, "a plan has messages");
+    check(log->end + plan.size <= log->limit, "records end before the limit");
+    int64_t *offsets = malloc((size_t)plan.count * sizeof *offsets), *codes = malloc((size_t)plan.count * sizeof *codes);
+    u8 *units = malloc((size_t)plan.count * UNIT_SIZE);
+    if (batch) {
+        write_batch(rules, log, queue, request, host, &plan, offsets, codes, units);
+    } else {
+        write_message(rules, log, queue, request, host, &plan, units);
+        offsets[0] = offset;
+    }
+    for (int64_t i = 0; i < begin; i++)
+        check(file[i] == 0x55, "what is before the end stays");
+    for (int64_t i = begin + plan.size; i < FILE_SIZE; i++)
+        check(file[i] == 0x55, "nothing is written behind the records");
+    int64_t at = begin;
+    for (int64_t i = 0; i < plan.count; i++) {
+        check(offsets[i] == log->base + at, "records lie back to back");
+        check(get32(units + UNIT_SIZE * i + 8) == get32(file + at), "a unit has the size of its record");
+        at += get32(file + at);
+    }
+    check(at == begin + plan.size, "sizes add up");
+    answer_pieces pieces = {
+        {SPAN("a"), SPAN("b"), SPAN("c"), SPAN("d"), SPAN("e")},
+        {SPAN("12345"), SPAN("12345678"), SPAN("c"), SPAN("d"), SPAN("e"), SPAN("f")},
+        SPAN("0A00000100002A9F"),
+    };
+    int64_t room = answer_room(&pieces, plan.count);
+    u8 *answer = malloc((size_t)room);
+    u8 *end = put_answer(answer, &pieces, request, offsets, plan.count, queue->next_offset);
+    check(end - answer <= room && get32(answer) == (uint32_t)(end - answer - 4), "an answer has its length");
+    free(answer);
+    free(units);
+    free(codes);
+    free(offsets);
+}
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
+{
+    static const span special[] = {{(const u8 *)"DELAY", 5}, {(const u8 *)"TRAN_MSG", 8}};
+    if (!file) {
+        crc32_begin();
+        file = malloc(FILE_SIZE);
+        scratch = malloc(HEADER_LIMIT);
+        properties = malloc(PROPERTIES_LIMIT + 16);
+    }
+    send_rules rules = {SPAN("\x0A\0\0\1\0\0\x2A\x9F"), {SPAN("CLUSTER\001c1"), 7}, {special, 2}, 4096, 8, properties};
+    log_tail log = {.end = 1100, .now_ms = 1700000000000, .base = 1000, .limit = 1000 + FILE_SIZE - 8, .at = file, .size = FILE_SIZE};
+    queue_tail queue = {.next_offset = 7, .reserved = 20, .overhead = 92, .queue_id = 1, .topic_part = SPAN("\001T")};
+    /* A copy of its own length, so that reading past it is noticed. */
+    u8 *frame = malloc(size ? size : 1);
+    memcpy(frame, data, size);
+    send_request request;
+    if (read_send(&request, frame, (int64_t)size, scratch)) {
+        append(&rules, &log, &queue, &request, SPAN("\x0A\0\0\2\0\0\x9C\x40"));
+        append(&rules, &log, &queue, &request, SPAN("\x20\1\x0D\xB8\0\0\0\0\0\0\0\0\0\0\0\1\0\0\x9C\x40"));
+        log.limit = log.end + 150;
+        append(&rules, &log, &queue, &request, SPAN("\x0A\0\0\2\0\0\x9C\x40"));
+    }
+    free(frame);
+    return 0;
+}
+
+#ifdef ALONE
+static uint64_t state;
+
+static uint32_t chance(uint32_t below)
+{
+    state = state * 6364136223846793005ULL + 1442695040888963407ULL;
+    return (uint32_t)(state >> 33) % below;
+}
+
+/* Frames from standard input, each behind its length. */
+int main(int count, char **words)
+{
+    static u8 seeds[1 << 20], input[1 << 17];
+    static size_t begins[4096], sizes[4096];
+    size_t all = fread(seeds, 1, sizeof seeds, stdin), known = 0;
+    long inputs = count > 1 ? atol(words[1]) : 1000;
+    state = count > 2 ? (uint64_t)atol(words[2]) : 1;
+    for (size_t at = 0; at + 4 <= all && known < 4096; at += 4 + sizes[known - 1]) {
+        begins[known] = at + 4;
+        sizes[known++] = get32(seeds + at);
+    }
+    check(known > 0, "there are seeds");
+    for (long i = 0; i < inputs; i++) {
+        size_t seed = chance((uint32_t)known), size = sizes[seed];
+        memcpy(input, seeds + begins[seed], size);
+        for (uint32_t changes = chance(5); changes && size; changes--) {
+            size_t at = chance((uint32_t)size), other = chance((uint32_t)known), part;
+            switch (chance(6)) {
+            case 0: input[at] = (u8)chance(256); break;
+            case 1: input[at] ^= (u8)(1 << chance(8)); break;
+            case 2: size = at; break;
+            case 3: input[at] = (u8)"\0\1\2\177\200\377\"\\{}0-9"[chance(13)]; break;
+            case 4: /* a piece is cut out */
+                part = chance((uint32_t)(size - at) + 1);
+                memmove(input + at, input + at + part, size - at - part);
+                size -= part;
+                break;
+            default: /* a piece of another frame is put over this one */
+                part = chance((uint32_t)sizes[other] + 1);
+                if (at + part > sizeof input)
+                    break;
+                memcpy(input + at, seeds + begins[other], part);
+                size = at + part > size ? at + part : size;
+            }
+        }
+        LLVMFuzzerTestOneInput(input, size);
+    }
+    printf("%ld inputs\n", inputs);
+    return 0;
+}
+#endif
