@@ -79,12 +79,26 @@ PLUGINS_MAY_IMPORT = {
 REAL = {
     os.path.join("smartgo", "env", "real.py"),
     os.path.join("smartgo", "env", "disk.py"),
+    os.path.join("smartgo", "env", "poller.py"),
     os.path.join("smartgo", "env", "refusedwrites.py"),
     os.path.join("smartgo", "spark", "files.py"),
 }
 """The doors to the world. Spark's executors have no environment, only files to read: these have a door of their own."""
 
-DOORS = {"time", "random", "secrets", "threading", "socket", "mmap", "fcntl", "ctypes", "pathlib", "tempfile", "shutil"}
+DOORS = {
+    "time",
+    "random",
+    "secrets",
+    "threading",
+    "select",
+    "socket",
+    "mmap",
+    "fcntl",
+    "ctypes",
+    "pathlib",
+    "tempfile",
+    "shutil",
+}
 OS_NAMES_ALLOWED = {"path", "fspath", "environ"}
 
 

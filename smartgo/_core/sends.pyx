@@ -573,7 +573,7 @@ cdef class Lane:
 cdef class Hub:
     """See L{smartgo.net.hub.PureHub}."""
 
-    cdef object make_poller, poller, process, turns
+    cdef object make_poller, poller, timers, turns
     cdef dict lanes
     cdef list answering
     cdef int epoll
@@ -581,9 +581,9 @@ cdef class Hub:
     cdef int64_t waiting  # frames that were taken, and whose answers have not left
     cdef object source, run  # the source asked last in this turn, and what it said
 
-    def __cinit__(self, make_poller, process):
+    def __cinit__(self, make_poller, timers):
         self.make_poller = make_poller
-        self.process = process
+        self.timers = timers
         self.lanes = {}
         self.answering = []
         self.epoll = -1
@@ -635,11 +635,11 @@ cdef class Hub:
         cdef int64_t taken = 0
         if self.epoll < 0:
             return
-        process = self.process
-        began = process.clock.seconds()
-        if began > process.overdue:
-            process.stood_still(began)
-        self.turns = process.turns
+        timers = self.timers
+        began = timers.clock.seconds()
+        if began > timers.overdue:
+            timers.stood_still(began)
+        self.turns = timers.turns
         self.turns.began_at = began
         self.source = None
         self.waiting = 0
@@ -658,7 +658,7 @@ cdef class Hub:
         self.answer_all()
         self.source = self.run = None
         if taken:
-            process.note_runs(began, taken)
+            timers.note_runs(began, taken)
 
     cdef SendRun run_of(self, source):
         """What takes the frames of a source now."""

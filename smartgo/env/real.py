@@ -7,7 +7,6 @@ import ctypes
 import os
 import random
 import secrets
-import select
 import socket
 import time
 from collections import deque
@@ -23,13 +22,10 @@ from twisted.internet.interfaces import (
     IListeningPort,
     IProtocolFactory,
     IReactorCore,
-    IReactorFDSet,
     IReactorFromThreads,
     IReactorTime,
-    IReadDescriptor,
 )
 from twisted.internet.protocol import DatagramProtocol
-from twisted.python.failure import Failure
 from twisted.python.threadpool import ThreadPool
 from zope.interface import implementer
 
@@ -43,6 +39,7 @@ from smartgo.env.interfaces import (
     IRandom,
     IThreads,
 )
+from smartgo.env.poller import epoll_poller
 
 T = TypeVar("T")
 
@@ -93,47 +90,6 @@ class RealClock:
     def utc_offset(self) -> float:
         """Return the offset from UTC by the system's time zone."""
         return float(time.localtime().tm_gmtoff)
-
-
-@implementer(IPoller, IReadDescriptor)
-class _Poller:
-    """One descriptor for the reactor, which can be read while a socket in its epoll instance can."""
-
-    def __init__(self, reactor: Any, ready: Callable[[], None]) -> None:
-        self._reactor = reactor
-        self._epoll = select.epoll()
-        self.doRead = ready
-        reactor.addReader(self)
-
-    def fileno(self) -> int:
-        """Return the epoll instance's; -1 once it is closed."""
-        return self._epoll.fileno() if not self._epoll.closed else -1
-
-    def logPrefix(self) -> str:
-        """Name it in the log."""
-        return "poller"
-
-    def connectionLost(self, reason: Failure) -> None:
-        """Close: the reactor has ended."""
-        self.close()
-
-    def add(self, fd: int) -> None:
-        """Add a socket."""
-        self._epoll.register(fd, select.EPOLLIN)
-
-    def remove(self, fd: int) -> None:
-        """Remove a socket."""
-        with contextlib.suppress(OSError, ValueError):
-            self._epoll.unregister(fd)
-
-    def readable(self, limit: int) -> list[int]:
-        """Return sockets that can be read."""
-        return [fd for fd, _ in self._epoll.poll(0, limit)]
-
-    def close(self) -> None:
-        """Leave the reactor."""
-        self._reactor.removeReader(self)
-        self._epoll.close()
 
 
 @implementer(INetwork)
@@ -194,9 +150,7 @@ class RealNetwork:
 
     def poller(self, ready: Callable[[], None]) -> IPoller | None:
         """Make an epoll instance, and have it polled with all that the reactor polls."""
-        if not hasattr(select, "epoll") or not IReactorFDSet.providedBy(self._reactor):
-            return None
-        return _Poller(self._reactor, ready)
+        return epoll_poller(self._reactor, ready)
 
     def hear(self, path: str, heard: Callable[[bytes], object]) -> IListeningPort:
         """Bind a datagram socket, and receive on it."""

@@ -24,7 +24,7 @@ SOCKETS_A_TURN: Final = 128
 
 
 class IRunSource(Protocol):
-    """Where runs of requests are processed from frame to answer, see L{smartgo.broker.sendrun}."""
+    """A processor of runs of requests, from raw frames to answers; see L{smartgo.broker.sendrun}."""
 
     def ready_run(self) -> Any:
         """Return what takes frames now; C{None}: nothing does."""
@@ -71,8 +71,8 @@ class HubLink(Protocol):
         """End the link: an exception that is being handled has come out of its reading."""
 
 
-class Process(Protocol):
-    """What all links of a process share: L{Sweeper<smartgo.net.sweeper.Sweeper>}."""
+class SharedTimers(Protocol):
+    """The shared timers of a process's links, L{Sweeper<smartgo.net.sweeper.Sweeper>}, as the hub uses them."""
 
     clock: IReactorTime
     overdue: float
@@ -99,10 +99,10 @@ class Lane:
 class PureHub:
     """The hub in Python: spares the reactor's part, and nothing else."""
 
-    def __init__(self, poller: Callable[[Callable[[], None]], IPoller | None], process: Process) -> None:
+    def __init__(self, poller: Callable[[Callable[[], None]], IPoller | None], timers: SharedTimers) -> None:
         """@param poller: see L{INetwork.poller<smartgo.env.interfaces.INetwork.poller>}."""
         self._make_poller = poller
-        self._process = process
+        self._timers = timers
         self._poller: IPoller | None = None
         self._lanes: dict[int, Lane] = {}
 

@@ -1,0 +1,49 @@
+"""Pollers over a real reactor."""
+
+from __future__ import annotations
+
+import socket
+from typing import Any
+
+from twisted.internet import reactor
+from twisted.internet.defer import Deferred
+from twisted.internet.task import Clock
+from twisted.trial.unittest import TestCase
+
+from smartgo.env.poller import epoll_poller
+
+
+class PollerTests(TestCase):
+    def test_called(self) -> Deferred[None]:
+        """The reactor calls it while a socket can be read, and no more once it is closed."""
+        ours, theirs = socket.socketpair()
+        self.addCleanup(ours.close)
+        self.addCleanup(theirs.close)
+        done: Deferred[None] = Deferred()
+        called: list[list[int]] = []
+
+        def ready() -> None:
+            called.append(poller.readable(10))
+            if len(called) == 2:  # nobody has read what is there
+                poller.remove(theirs.fileno())
+                poller.close()
+                done.callback(None)
+
+        poller: Any = epoll_poller(reactor, ready)
+        poller.add(theirs.fileno())
+        self.assertEqual(poller.readable(10), [])
+        ours.send(b"x")
+        return done.addCallback(lambda _: self.assertEqual((called, poller.fileno()), ([[theirs.fileno()]] * 2, -1)))
+
+    def test_removed(self) -> None:
+        """A socket that was closed before can be removed; a reactor without descriptors has no poller."""
+        poller: Any = epoll_poller(reactor, lambda: None)
+        self.addCleanup(poller.close)
+        ours, theirs = socket.socketpair()
+        fd = theirs.fileno()
+        poller.add(fd)
+        ours.close()
+        theirs.close()
+        poller.remove(fd)
+        self.assertEqual(poller.readable(1), [])
+        self.assertIsNone(epoll_poller(Clock(), lambda: None))
