@@ -100,9 +100,11 @@ class PureHub:
     """The hub in Python: spares the reactor's part, and nothing else."""
 
     def __init__(self, poller: Callable[[Callable[[], None]], IPoller | None], timers: SharedTimers) -> None:
-        """@param poller: see L{INetwork.poller<smartgo.env.interfaces.INetwork.poller>}."""
+        """
+        @param poller: see L{INetwork.poller<smartgo.env.interfaces.INetwork.poller>}.
+        @param timers: of the process; for the compiled hub, which passes no read on to a link.
+        """
         self._make_poller = poller
-        self._timers = timers
         self._poller: IPoller | None = None
         self._lanes: dict[int, Lane] = {}
 

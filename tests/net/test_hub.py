@@ -245,6 +245,21 @@ class ChosenHubTests(PureHubTests):
         self.turn()
         self.assertEqual((one.read, one.frames), ([frame], []))
 
+    def test_asked_again(self) -> None:
+        """After bytes went to a link it is asked anew what takes frames: sends may be refused from then on."""
+        one, end, _ = self.attach(self.source)
+        two, far, _ = self.attach(self.source)
+        frame = with_length(json_frame(FIELDS))
+
+        def refuse(data: bytes) -> None:
+            self.source.run = None
+
+        one.dataReceived = two.dataReceived = refuse  # type: ignore[method-assign]
+        end.send(frame + with_length(b"what is this"))
+        far.send(frame + with_length(b"what is this"))
+        self.turn()
+        self.assertEqual(sorted([one.frames, two.frames]), [[], [1]])
+
     def test_unsent(self) -> None:
         """Behind what is unsent answers wait with the link; what a socket does not take the link takes over."""
         one, end, _ = self.attach(self.source)
