@@ -51,7 +51,6 @@ from smartgo.store.replicawriter import ReplicaWriter
 from smartgo.store.settings import StoreSettings
 from smartgo.store.storedirectory import StoreDirectory
 from smartgo.store.storereads import StoreReads
-from smartgo.store.tails import LogTail, QueueTail
 from smartgo.store.timer.slotstorage import SlotStorage
 from smartgo.store.timer.source import TimerSource
 from smartgo.store.timer.timerlog import TimerLog
@@ -229,16 +228,6 @@ class OpenStore(StoreReads):
         return self._trouble or self._held_back
 
     # -- writing -----------------------------------------------------------------------------------------------
-
-    @property
-    def log_tail(self) -> LogTail:
-        """See L{IMessageStore.log_tail}."""
-        return self._commitlog
-
-    def queue_tail(self, topic: str, queue_id: int) -> QueueTail | None:
-        """See L{IMessageStore.queue_tail}."""
-        queue = self._by_key.get((topic, queue_id))
-        return None if queue is None or queue.delay_ms is not None else queue
 
     def append(self, messages: Sequence[NewMessage]) -> Appended:
         """See L{IMessageStore.append}."""

@@ -1,4 +1,4 @@
-"""Reading of an open store: messages by queue, by key and by time, and the log as bytes."""
+"""Reading of an open store: messages by queue, by key and by time, the log as bytes, and the ends of log and queues."""
 
 from __future__ import annotations
 
@@ -19,6 +19,7 @@ from smartgo.store.queues.file import ConsumeQueues
 from smartgo.store.rawlog import RawLog
 from smartgo.store.replicatedlog import FoundDamage
 from smartgo.store.scrub import Scrub
+from smartgo.store.tails import LogTail, QueueTail
 
 _QUERY_SIZE: Final = 12 << 20  # bytes of records that one search returns: clients take frames of 16 MiB
 
@@ -58,6 +59,16 @@ class StoreReads:
     def scrub(self) -> Scrub:
         """See L{IMessageStore.scrub}."""
         return self._integrity.scrub
+
+    @property
+    def log_tail(self) -> LogTail:
+        """See L{IMessageStore.log_tail}."""
+        return self._commitlog
+
+    def queue_tail(self, topic: str, queue_id: int) -> QueueTail | None:
+        """See L{IMessageStore.queue_tail}."""
+        queue = self._by_key.get((topic, queue_id))
+        return None if queue is None or queue.delay_ms is not None else queue
 
     def read(
         self, topic: str, queue_id: int, offset: int, limit: ReadLimit, filter: IMessageFilter | None
