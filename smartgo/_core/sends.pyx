@@ -108,6 +108,7 @@ cdef enum:
     QUEUES = 65536  # of a topic
     READ_SIZE = 65536  # bytes read from a socket before it is another one's turn
     SOCKETS = 128  # read in a turn
+    ROOM_KEPT = 1024  # bytes for answers that a link keeps between two turns
     TOGETHER = 512  # frames whose answers wait for one another
 
 
@@ -748,7 +749,16 @@ cdef class Hub:
         """Put the answers of a lane to what the link writes next."""
         if lane.out_size:
             lane.link.out.append(PyBytes_FromStringAndSize(<char*>lane.out, lane.out_size))
-            lane.out_size = 0
+            self.empty(lane)
+        return 0
+
+    cdef int empty(self, Lane lane) except -1:
+        """Forget answers that have left, and keep no large room for the next ones: there may be many lanes."""
+        lane.out_size = 0
+        if lane.out_room > ROOM_KEPT:
+            free(lane.out)
+            lane.out = NULL
+            lane.out_room = 0
         return 0
 
     cdef int answer_all(self) except -1:
@@ -782,7 +792,7 @@ cdef class Hub:
         sent = send(lane.fd, lane.out, lane.out_size, MSG_DONTWAIT | MSG_NOSIGNAL)
         if sent != lane.out_size:
             data = PyBytes_FromStringAndSize(<char*>lane.out, lane.out_size)
-            lane.out_size = 0
+            self.empty(lane)
             link.wrote(data, max(sent, 0))
-        lane.out_size = 0
-        return 0
+            return 0
+        return self.empty(lane)
