@@ -9,6 +9,7 @@ these do the same work. Whoever defines such a class asks L{choose} for the one 
 from __future__ import annotations
 
 import os
+from importlib import import_module
 from types import ModuleType
 from typing import Any, Final
 
@@ -20,7 +21,7 @@ def _load() -> tuple[ModuleType | None, str]:
     if os.environ.get(ENVIRONMENT_VARIABLE, "0") not in ("", "0"):
         return None, f"Python, as {ENVIRONMENT_VARIABLE} asks"
     try:
-        from smartgo._core import sends
+        sends = import_module("smartgo._core.sends")
     except ImportError as error:
         reason = "it was not compiled" if isinstance(error, ModuleNotFoundError) else str(error)
         return None, f"Python, without the compiled core: {reason}"

@@ -52,6 +52,9 @@ class ChoiceTests(SynchronousTestCase):
 
     def test_not_compiled(self) -> None:
         """Without the compiled module there is Python, and it is said why."""
-        absent = "import sys; sys.modules['smartgo._core.sends'] = None\n"
-        said = self.ask({"SMARTGO_PURE": "0"}, absent)
-        self.assertEqual(said, "True False Python, without the compiled core: it was not compiled")
+        for absent in (
+            "import sys; sys.modules['smartgo._core.sends'] = None\n",
+            "import smartgo._core; smartgo._core.__path__ = []\n",
+        ):
+            said = self.ask({"SMARTGO_PURE": "0"}, absent)
+            self.assertEqual(said, "True False Python, without the compiled core: it was not compiled")
