@@ -51,6 +51,8 @@ static int cut(span text, property *found, int limit)
             if (same(one->name, found[i].name.p, found[i].name.n))
                 return -1;
         count++;
+        if (stop == end)
+            break;
         p = stop + 1;
     }
     return count;
@@ -147,6 +149,8 @@ int stored_tag_code(span stored, int64_t *tag_code)
             found = 1;
             *tag_code = signed_hash(value);
         }
+        if (stop == end)
+            break;
         p = stop + 1;
     }
     return 1;

@@ -393,3 +393,26 @@ int read_send(send_request *r, const u8 *frame, int64_t size, u8 *scratch)
     r->body.n = size - 4 - header.n;
     return (r->seen & REQUIRED) == REQUIRED && (r->flag == 0 || r->flag == ONE_WAY);
 }
+
+static int begins(const u8 *p, int64_t n, const char *word, int64_t size)
+{
+    return n >= size && memcmp(p, word, (size_t)size) == 0;
+}
+
+#define BEGINS(p, n, literal) begins((p), (n), (literal), (int64_t)sizeof(literal) - 1)
+
+int may_be_send(const u8 *frame, int64_t size)
+{
+    enum { CODE_AT = 12 };
+    if (size < 6)
+        return 0;
+    if (frame[0] == BINARY)
+        return is_send((int16_t)get16(frame + 4));
+    if (frame[0] != JSON)
+        return 0;
+    if (!BEGINS(frame + 4, size - 4, "{\"code\":"))
+        return 1; /* the code comes later */
+    const u8 *code = frame + CODE_AT;
+    int64_t n = size - CODE_AT;
+    return BEGINS(code, n, "310,") || BEGINS(code, n, "320,") || BEGINS(code, n, "10,");
+}

@@ -25,4 +25,7 @@ typedef struct {
  */
 int read_send(send_request *request, const u8 *frame, int64_t size, u8 *scratch);
 
+/* Whether a frame may be a send, as far as its first bytes say. */
+int may_be_send(const u8 *frame, int64_t size);
+
 #endif

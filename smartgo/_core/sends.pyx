@@ -38,6 +38,7 @@ cdef extern from "sendheader.h":
         int64_t code, opaque, flag, queue_id
         span topic
     int read_send(send_request *request, const u8 *frame, int64_t size, u8 *scratch)
+    int may_be_send(const u8 *frame, int64_t size)
 
 cdef extern from "properties.h":
     enum: PROPERTIES_LIMIT
@@ -110,6 +111,8 @@ cdef enum:
     SOCKETS = 128  # read in a turn
     ROOM_KEPT = 1024  # bytes for answers that a link keeps between two turns
     TOGETHER = 512  # frames whose answers wait for one another
+    SHARE = 64  # frames of a link that are taken before it is another one's turn: FRAMES_A_TURN
+    STRETCH = 16  # so many sends in a row are worth a write of their own
 
 
 cdef int set_span(span *found, object data) except -1:
@@ -392,6 +395,10 @@ cdef class SendRun:
                 if not self.one(frame.p, frame.n, host, out):
                     break
                 at += 1
+        except Exception:
+            if at == begin:
+                raise
+            # It comes again when the caller goes on at that frame; what was taken before it is not lost.
         finally:
             if self.out_size:
                 out.append(PyBytes_FromStringAndSize(<char*>self.out, self.out_size))
@@ -492,12 +499,14 @@ cdef class SendRun:
     cdef QueueTail learn(self, bytes name, int64_t queue_id):
         """Ask for a queue, and keep it."""
         cdef Route route
+        cdef QueueTail queue
         if not name.isascii():
             return None
         topic = name.decode("ascii")
         found = self.find(topic, queue_id)
         if found is None:
             return None
+        queue = <QueueTail?>found
         route = self.routes.get(name)
         if route is None:
             if len(self.routes) >= ROUTES:
@@ -510,8 +519,8 @@ cdef class SendRun:
         self.last = route
         while len(route.queues) <= queue_id:
             route.queues.append(None)
-        route.queues[queue_id] = found
-        return <QueueTail?>found
+        route.queues[queue_id] = queue
+        return queue
 
     cdef object code_of(self, int64_t value):
         if value != self.code_value:
@@ -565,6 +574,7 @@ cdef class Lane:
     cdef bytes host
     cdef u8 *out  # answers that leave at the end of the turn
     cdef int64_t out_size, out_room
+    cdef bytes kept  # what was read, and waits for its share of this turn
     cdef bint attached, gathers, answers
 
     def __dealloc__(self):
@@ -576,10 +586,11 @@ cdef class Hub:
 
     cdef object make_poller, poller, timers, turns
     cdef dict lanes
-    cdef list answering
+    cdef list answering, behind  # lanes with answers, and those with bytes that wait for their share
     cdef int epoll
     cdef u8 *buffer
     cdef int64_t waiting  # frames that were taken, and whose answers have not left
+    cdef int64_t share  # of a link, in frames
     cdef object source, run  # the source asked last in this turn, and what it said
 
     def __cinit__(self, make_poller, timers):
@@ -587,6 +598,7 @@ cdef class Hub:
         self.timers = timers
         self.lanes = {}
         self.answering = []
+        self.behind = []
         self.epoll = -1
         self.buffer = <u8*>malloc(READ_SIZE)
         if self.buffer == NULL:
@@ -601,32 +613,43 @@ cdef class Hub:
     def attach(self, link, handle, source):
         """See L{PureHub.attach}."""
         cdef Lane lane
-        if self.poller is None:
-            self.poller = self.make_poller(self.ready)
+        fd = handle.fileno()
+        try:
             if self.poller is None:
-                return None
-            self.epoll = self.poller.fileno()
+                self.poller = self.make_poller(self.ready)
+                if self.poller is None:
+                    return None
+                self.epoll = self.poller.fileno()
+            self.poller.add(fd)
+        except OSError:
+            self.leave_if_empty()
+            return None
         lane = Lane()
-        lane.fd = handle.fileno()
+        lane.fd = fd
         lane.link = link
         lane.source = source
         lane.host = link.host
         lane.gathers = True  # perhaps
         lane.attached = True
-        self.poller.add(lane.fd)
-        self.lanes[lane.fd] = lane
+        self.lanes[fd] = lane
         return lane
 
     def detach(self, Lane lane not None):
         """See L{PureHub.detach}."""
         lane.attached = False
+        self.hand_over(lane)  # the link may be about to write its last words
         del self.lanes[lane.fd]
         if self.poller is not None:
             self.poller.remove(lane.fd)
-            if not self.lanes:
-                poller, self.poller = self.poller, None
-                self.epoll = -1
-                poller.close()
+            self.leave_if_empty()
+
+    cdef int leave_if_empty(self) except -1:
+        """Free the descriptor where there is nobody to be read."""
+        if self.poller is not None and not self.lanes:
+            poller, self.poller = self.poller, None
+            self.epoll = -1
+            poller.close()
+        return 0
 
     def ready(self):
         """Read every link that can be read, then answer all."""
@@ -645,6 +668,7 @@ cdef class Hub:
         self.source = None
         self.waiting = 0
         count = epoll_wait(self.epoll, events, SOCKETS, 0)
+        self.share = SHARE if count > 1 else READ_SIZE
         for i in range(count):
             found = self.lanes.get(events[i].data.fd)
             if found is None:
@@ -657,6 +681,8 @@ cdef class Hub:
             if self.waiting >= TOGETHER:
                 self.answer_all()
         self.answer_all()
+        while self.behind:
+            taken += self.go_round()
         self.source = self.run = None
         if taken:
             timers.note_runs(began, taken)
@@ -668,35 +694,88 @@ cdef class Hub:
             self.run = source.ready_run()
         return None if self.run is None else <SendRun?>self.run
 
+    cdef int64_t go_round(self) except -1:
+        """Give a share to each lane whose bytes wait for it; return how many frames were taken."""
+        cdef Lane lane
+        cdef bytes kept
+        cdef span data
+        cdef int64_t taken = 0
+        behind, self.behind = self.behind, []
+        for one in behind:
+            lane = <Lane>one
+            kept, lane.kept = lane.kept, None
+            set_span(&data, kept)
+            try:
+                taken += self.serve(lane, data.p, data.n)
+            except Exception:
+                lane.link.broke()
+            if self.waiting >= TOGETHER:
+                self.answer_all()
+        self.answer_all()
+        return taken
+
     cdef int64_t read(self, Lane lane) except -1:
         """Read a link once; return how many frames were taken."""
-        cdef u8 *data = self.buffer
-        cdef ssize_t size = recv(lane.fd, data, READ_SIZE, MSG_DONTWAIT)
-        cdef int64_t at = 0, taken = 0, missing
-        if size <= 0:
-            if size < 0 and (errno == EAGAIN or errno == EINTR):
-                return 0
+        cdef ssize_t size = recv(lane.fd, self.buffer, READ_SIZE, MSG_DONTWAIT)
+        if size > 0:
+            return self.serve(lane, self.buffer, size)
+        if size == 0 or (errno != EAGAIN and errno != EINTR):
             lane.link.give_back()  # its answers still leave at the end of the turn
-            return 0
-        if lane.gathers:
+        return 0
+
+    cdef int64_t serve(self, Lane lane, const u8 *data, int64_t size) except -1:
+        """
+        Let a share of what was read be taken; return how many frames were.
+
+        What is not taken goes to the link: where many sends follow it, by itself, else with all that follows. Nobody
+        reads these bytes again: they go to the link also when it has left the hub.
+        """
+        cdef int64_t at = 0, taken = 0, missing, end, least = 1
+        if lane.gathers and lane.attached:
             missing = lane.link.missing
             at = size if missing < 0 or missing > size else missing
             if at:
                 self.pass_on(lane, data, at)
-            if not lane.attached:  # but this was read, and nobody else will
-                if at < size:
-                    self.pass_on(lane, data + at, size - at)
-                return 0
             if at == size:
                 return 0
             lane.gathers = False
-        taken = self.take(lane, data, &at, size)
-        if at < size:
-            lane.gathers = True
-            self.pass_on(lane, data + at, size - at)
+        while lane.attached:
+            taken += self.take(lane, data, &at, size, self.share - taken)
+            if at == size:
+                return taken
+            if taken >= self.share:
+                lane.kept = PyBytes_FromStringAndSize(<char*>data + at, size - at)
+                self.behind.append(lane)
+                return taken
+            end = size if self.run is None else self.stretch(data, at, size, least)
+            if end == size:
+                break
+            self.pass_on(lane, data + at, end - at)
+            at = end
+            least *= 2  # so that many frames that are never taken do not go one by one
+        lane.gathers = True
+        self.pass_on(lane, data + at, size - at)
         return taken
 
-    cdef int64_t take(self, Lane lane, const u8 *data, int64_t *at, int64_t size) except -1:
+    cdef int64_t stretch(self, const u8 *data, int64_t at, int64_t size, int64_t least) noexcept:
+        """Return where a stretch of sends begins, behind as many frames at least; C{size}: nowhere."""
+        cdef int64_t length, begin = at, alike = 0
+        while size - at >= 4:
+            length = get32(data + at)
+            if length > size - at - 4:
+                break
+            if least > 0 or not may_be_send(data + at + 4, length):
+                least -= 1
+                alike = 0
+                begin = at + 4 + length
+            else:
+                alike += 1
+                if alike == STRETCH:
+                    return begin
+            at += 4 + length
+        return size
+
+    cdef int64_t take(self, Lane lane, const u8 *data, int64_t *at, int64_t size, int64_t most) except -1:
         """Let whole frames be taken, up to the first that is not; return how many, and in C{at} what is left."""
         cdef SendRun run = self.run_of(lane.source)
         cdef span host
@@ -705,18 +784,21 @@ cdef class Hub:
             return 0
         set_span(&host, lane.host)
         run.out_size = 0
-        while size - at[0] >= 4:
-            length = get32(data + at[0])
-            if length > size - at[0] - 4 or not run.one(data + at[0] + 4, length, host, None):
-                break
-            at[0] += 4 + length
-            taken += 1
+        try:
+            while taken < most and size - at[0] >= 4:
+                length = get32(data + at[0])
+                if length > size - at[0] - 4 or not run.one(data + at[0] + 4, length, host, None):
+                    break
+                at[0] += 4 + length
+                taken += 1
+        except Exception:
+            pass  # the link goes on at that frame, and meets it again
         if taken:
-            lane.link.took(taken)
-            self.waiting += taken
             end = lane.source.run_ended
             if end not in self.turns.begun:
                 self.turns.begun.append(end)
+            self.waiting += taken
+            lane.link.took(taken)
             if run.out_size:
                 self.keep(lane, run)
         return taken
@@ -765,17 +847,16 @@ cdef class Hub:
         """End all runs, then write all answers."""
         cdef Lane lane
         self.waiting = 0
-        if not self.answering:
-            if self.turns.begun:
-                self.turns.end_runs()
-            return 0
-        answering, self.answering = self.answering, []
+        answering = self.answering
+        if answering:
+            self.answering = []
+        for one in answering:
+            (<Lane>one).answers = False
         if self.turns.begun:
             self.turns.end_runs()
-        self.source = None
+            self.source = None
         for one in answering:
             lane = <Lane>one
-            lane.answers = False
             try:
                 self.write(lane)
             except Exception:

@@ -117,14 +117,18 @@ class PureHub:
 
         @param handle: its socket.
         @param source: where its frames may be taken in runs.
-        @return: C{None} where there can be no hub; the transport has to read.
+        @return: C{None} where there can be no hub, or no room in it; the transport has to read.
         """
-        if self._poller is None:
-            self._poller = self._make_poller(self._ready)
-            if self._poller is None:
-                return None
         lane = Lane(link, handle.fileno(), handle.recv)
-        self._poller.add(lane.fd)
+        try:
+            if self._poller is None:
+                self._poller = self._make_poller(self._ready)
+                if self._poller is None:
+                    return None
+            self._poller.add(lane.fd)
+        except OSError:
+            self._leave_if_empty()
+            return None
         self._lanes[lane.fd] = lane
         return lane
 
@@ -133,9 +137,13 @@ class PureHub:
         del self._lanes[lane.fd]
         if self._poller is not None:
             self._poller.remove(lane.fd)
-            if not self._lanes:
-                poller, self._poller = self._poller, None
-                poller.close()
+            self._leave_if_empty()
+
+    def _leave_if_empty(self) -> None:
+        """Free the descriptor where there is nobody to be read."""
+        if self._poller is not None and not self._lanes:
+            poller, self._poller = self._poller, None
+            poller.close()
 
     def _ready(self) -> None:
         """Read every link that can be read."""

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import errno
 import socket
+from functools import partial
 from typing import Any
 
 from twisted.internet.task import Clock
@@ -14,7 +16,7 @@ from smartgo.net.memorybudget import MemoryBudget
 from smartgo.net.sweeper import Sweeper
 from tests.broker import test_sendrun
 from tests.broker.test_sendrun import FIELDS, PEER, json_frame
-from tests.sockets import SocketNetwork
+from tests.sockets import SocketNetwork, SocketPoller
 
 
 class Link:
@@ -159,6 +161,20 @@ class PureHubTests(SynchronousTestCase):
         self.assertIsNone(hub.attach(Link(), theirs, Source()))
         self.assertEqual(len(hub), 0)
 
+    def test_no_room(self) -> None:
+        """Where the system has no descriptor, or no room for one more socket, the transport goes on reading."""
+
+        def fail(*_: Any) -> Any:
+            raise OSError(errno.EMFILE, "no descriptors")
+
+        hub = self.kind(fail, self.sweeper)
+        ours, theirs = socket.socketpair()
+        self.sockets += [ours, theirs]
+        self.assertIsNone(hub.attach(Link(), theirs, Source()))
+        self.patch(SocketPoller, "add", fail)
+        self.assertIsNone(self.hub.attach(Link(), theirs, Source()))
+        self.assertEqual((len(self.hub), self.network.pollers), (0, []))
+
     def test_leaves_in_turn(self) -> None:
         """A link whose bytes make another one leave does no harm."""
         one, end, _ = self.attach()
@@ -215,6 +231,91 @@ class ChosenHubTests(PureHubTests):
         self.turn()
         self.assertEqual((one.frames, one.read), ([1], [with_length(other, frame)]))
         self.assertEqual((len(self.sends.answers(one.written)), self.read(end)), (1, b""))
+
+    def test_stretch(self) -> None:
+        """What is not taken goes alone where many sends follow; what comes again and again takes more with it."""
+        one, end, _ = self.attach(self.source)
+        frame, other = json_frame(FIELDS), b"\0\0\0\0pull"
+        strange = json_frame({**FIELDS, "b": "Other"})
+        for number, (follow, passed, taken) in enumerate(((16, 1, 17), (15, 16, 1), (40, 1, 41))):
+            one.read.clear()
+            one.frames.clear()
+            self.sends.queue.next_offset = 1000
+            self.sends.log.end = self.sends.log.base + 100
+            end.send(with_length(frame, (other, strange)[number % 2], *[frame] * follow))
+            self.turn()
+            self.assertEqual((len(one.read), sum(one.frames)), (1, taken), follow)
+            self.assertTrue(one.read[0].startswith(with_length((other, strange)[number % 2])))
+            self.assertEqual(one.read[0].count(b"310"), passed - 1 + number % 2, follow)
+        one.read.clear()
+        end.send(with_length(*[strange] * 60))
+        self.turn()
+        self.assertEqual([data.count(b"Other") for data in one.read], [1, 2, 4, 8, 16, 29])
+
+    def test_stretch_end(self) -> None:
+        """Who leaves the hub over a frame gets what follows all the same, in order."""
+        one, end, lane = self.attach(self.source)
+        frame = json_frame(FIELDS)
+        seen = one.dataReceived
+
+        def leave(data: bytes) -> None:
+            if len(self.hub):
+                self.hub.detach(lane)
+            seen(data)
+
+        one.dataReceived = leave  # type: ignore[method-assign]
+        data = with_length(frame, b"\0\0\0\0pull", *[frame] * 30)
+        end.send(data)
+        self.turn()
+        self.assertEqual((one.frames, b"".join(one.read)), ([1], data[4 + len(frame) :]))
+        self.assertEqual(len(self.sends.answers([*one.written, *one.out])), 1)
+
+    def test_fair(self) -> None:
+        """Of several links each gets a share of 64 frames, round and round; a link alone all that was read."""
+        order: list[tuple[str, int]] = []
+        links = {}
+
+        def note(name: str, frames: int) -> None:
+            order.append((name, frames))
+
+        self.sends.log.file = bytearray(1 << 20)
+        self.sends.log.view = memoryview(self.sends.log.file)
+        self.sends.log.limit = self.sends.log.base + (1 << 20) - 8
+        self.sends.queue.reserved = 10_000
+        frame = json_frame(FIELDS)
+        for name, count in (("a", 150), ("b", 70), ("c", 1)):
+            link, end, _ = links[name] = self.attach(self.source)
+            link.took = partial(note, name)  # type: ignore[method-assign]
+            end.send(with_length(*[frame] * count) + (b"\0\0" if name == "b" else b""))
+        self.turn()
+        rounds = [dict(order[:3]), dict(order[3:5]), dict(order[5:])]
+        self.assertEqual(rounds, [{"a": 64, "b": 64, "c": 1}, {"a": 64, "b": 6}, {"a": 22}])
+        for name, count in (("a", 150), ("b", 70), ("c", 1)):
+            link, end, _ = links[name]
+            self.assertEqual(len(self.sends.answers([self.read(end), *link.written])), count)
+        self.assertEqual(links["b"][0].read, [b"\0\0"])
+        order.clear()
+        links["a"][1].send(with_length(*[frame] * 100))
+        self.turn()
+        self.assertEqual(order, [("a", 100)])
+
+    def test_left_behind(self) -> None:
+        """Who leaves while bytes wait for their share gets its answers at once, and the bytes later."""
+        one, end, lane = self.attach(self.source)
+        two, far, _ = self.attach(self.source)
+        frame = json_frame(FIELDS)
+        answered: list[int] = []
+
+        def leave(data: bytes) -> None:
+            self.hub.detach(lane)
+            answered.append(len(self.sends.answers(one.out)))
+
+        two.dataReceived = leave  # type: ignore[method-assign]
+        end.send(with_length(*[frame] * 80))
+        far.send(with_length(b"\0\0\0\0pull"))
+        self.turn()
+        self.assertEqual((one.frames, answered, one.read), ([64], [64], [with_length(*[frame] * 16)]))
+        self.assertEqual(len(self.sends.answers(one.written)), 64)
 
     def test_parts(self) -> None:
         """A frame that is not whole goes to the link, and so does the rest of it; what follows is taken again."""
