@@ -134,67 +134,74 @@ class PureSendRun:
         records: list[bytes] = []
         answers: list[bytes] = []
         at = begin
-        for frame in frames[begin : begin + limit]:
-            found = self._plain(frame) if room >= 0 else None
-            if found is None:
-                break
-            request, header, queue, (raw, code, _, _) = found
-            body = request.body
-            properties_size = len(raw)
-            size = queue.overhead + len(body) + properties_size
-            following = offset + size
-            queue_offset = queue.next_offset
-            if following > log.limit or queue_offset >= queue.reserved:
-                break
-            stored_ms = log.now_ms or log.read_clock()
-            try:
-                head = pack_head(
-                    size,
-                    MAGIC,
-                    crc32(body) & 0x7FFFFFFF,
-                    header.queue_id,
-                    header.flag,
-                    queue_offset,
-                    offset,
-                    header.sys_flag & _NO_HOST_FLAGS,
-                    header.born_timestamp,
-                    born_host,
-                    stored_ms,
-                    rules.store_host,
-                    header.reconsume_times,
-                    0,
-                    len(body),
-                )
-            except struct.error:
-                break
-            records += (head, body, queue.topic_part, _pack_length(properties_size), raw)
-            if not queue.pending:
-                queue.staged.append(queue)
-            queue.pending.append(_unit_pack(offset, size, code))
-            queue.codes.append(code)
-            queue.next_offset = queue_offset + 1
-            queue.stored_ms = stored_ms
-            self._count(header.topic, size)
-            if not request.flag & ONE_WAY:
-                answer = self._responses.send(
-                    request.encoding,
-                    request.opaque,
-                    f"{self._id_prefix}{offset:016X}",
-                    header.queue_id,
-                    queue_offset,
-                    self._answers.region,
-                    self._answers.trace_on,
-                )
+        try:
+            for frame in frames[begin : begin + limit]:
+                found = self._plain(frame) if room >= 0 else None
+                if found is None:
+                    break
+                request, header, queue, (raw, code, _, _) = found
+                body = request.body
+                properties_size = len(raw)
+                size = queue.overhead + len(body) + properties_size
+                following = offset + size
+                queue_offset = queue.next_offset
+                if following > log.limit or queue_offset >= queue.reserved:
+                    break
+                stored_ms = log.now_ms or log.read_clock()
+                try:
+                    head = pack_head(
+                        size,
+                        MAGIC,
+                        crc32(body) & 0x7FFFFFFF,
+                        header.queue_id,
+                        header.flag,
+                        queue_offset,
+                        offset,
+                        header.sys_flag & _NO_HOST_FLAGS,
+                        header.born_timestamp,
+                        born_host,
+                        stored_ms,
+                        rules.store_host,
+                        header.reconsume_times,
+                        0,
+                        len(body),
+                    )
+                except struct.error:
+                    break
+                answer = b""
+                if not request.flag & ONE_WAY:
+                    answer = self._responses.send(
+                        request.encoding,
+                        request.opaque,
+                        f"{self._id_prefix}{offset:016X}",
+                        header.queue_id,
+                        queue_offset,
+                        self._answers.region,
+                        self._answers.trace_on,
+                    )
+                unit = _unit_pack(offset, size, code)
+                records += (head, body, queue.topic_part, _pack_length(properties_size), raw)
+                if not queue.pending:
+                    queue.staged.append(queue)
+                queue.pending.append(unit)
+                queue.codes.append(code)
+                queue.next_offset = queue_offset + 1
+                queue.stored_ms = stored_ms
+                self._count(header.topic, size)
                 answers.append(answer)
                 room -= len(answer)
-            offset = following
-            at += 1
+                offset = following
+                at += 1
+        except Exception:
+            if not records:
+                raise
+            # It comes again when the caller goes on at that frame; what was taken before it is not lost.
         if records:
             log.view[first - log.base : offset - log.base] = b"".join(records)
             log.end = offset
             log.stored_ms = log.now_ms
-        if answers:
-            out.append(b"".join(answers))
+        if answer := b"".join(answers):
+            out.append(answer)
         return at - begin
 
     def _plain(self, frame: bytes) -> tuple[Command, SendRequest, QueueTail, tuple[bytes, int, bool, bool]] | None:

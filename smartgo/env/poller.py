@@ -8,6 +8,7 @@ from contextlib import suppress
 from typing import Any
 
 from twisted.internet.interfaces import IReactorFDSet, IReadDescriptor
+from twisted.logger import Logger
 from twisted.python.failure import Failure
 from zope.interface import implementer
 
@@ -25,11 +26,20 @@ def epoll_poller(reactor: Any, ready: Callable[[], None]) -> IPoller | None:
 class EpollPoller:
     """One descriptor for the reactor, which can be read while a socket in its epoll instance can."""
 
+    _log = Logger()
+
     def __init__(self, reactor: Any, ready: Callable[[], None]) -> None:
         self._reactor = reactor
+        self._ready = ready
         self._epoll = select.epoll()
-        self.doRead = ready
         reactor.addReader(self)
+
+    def doRead(self) -> None:
+        """Have the sockets read. An exception must not reach the reactor, which would poll none of them any more."""
+        try:
+            self._ready()
+        except Exception:
+            self._log.failure("reading sockets failed")
 
     def fileno(self) -> int:
         """Return the epoll instance's; -1 once it is closed."""

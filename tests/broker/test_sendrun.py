@@ -315,6 +315,29 @@ class PureRunTests(SynchronousTestCase):
             else:
                 self.assertGreaterEqual(count, 7)
 
+    def test_error(self) -> None:
+        """What was taken before an exception is kept and answered; the exception comes at the frame that met it."""
+        plain, other = json_frame(FIELDS), json_frame({**FIELDS, "b": "Other"})
+        begin = self.log.end
+        find = self.find
+
+        def fail(topic: str, queue_id: int) -> QueueTail | None:
+            if topic == "Other":
+                raise ValueError("a bug")
+            return find(topic, queue_id)
+
+        self.find = fail  # type: ignore[method-assign]
+        self.run_of_sends = self.make()
+        taken, out = self.take(plain, plain, other, plain)
+        self.assertEqual((taken, len(self.answers(out))), (2, 2))
+        self.assertEqual((self.queue.next_offset, len(self.queue.pending), len(self.queue.codes)), (1002, 2, 2))
+        (first,) = struct.unpack_from(">i", self.log.view, begin - self.log.base)
+        self.assertEqual(decode_record(self.log.view, begin - self.log.base + first).physical_offset, begin + first)
+        before = self.state()
+        self.assertRaises(ValueError, self.take, other, plain)
+        self.assertEqual(self.state(), before)
+        self.assertEqual(self.take(plain)[0], 1)
+
     def test_behind(self) -> None:
         """Nothing is written behind the end of the log, where all is zero until it is needed."""
         self.take(json_frame(FIELDS), binary_frame(FIELDS, b"xyz"))
@@ -375,6 +398,14 @@ class ChosenRunTests(PureRunTests):
             changed = struct.pack(">hBhiii", 310, 0, 401, 5, 0, len(remark)) + remark
             changed += struct.pack(">i", len(fields)) + fields + more
             self.assert_not_taken(struct.pack(">I", len(changed) | 1 << 24) + changed + body, f"{changed!r}")
+
+    def test_no_queue(self) -> None:
+        """What is no queue is not kept, and not taken for one later."""
+        self.known["T", 1] = object()  # type: ignore[assignment]
+        for _ in range(2):
+            self.assertRaises(TypeError, self.take, json_frame(FIELDS))
+        self.known["T", 1] = self.queue
+        self.assertEqual(self.take(json_frame(FIELDS))[0], 1)
 
     def test_batch(self) -> None:
         """A batch becomes records that go on, but for the last, and one answer with all ids."""

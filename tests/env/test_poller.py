@@ -47,3 +47,23 @@ class PollerTests(TestCase):
         poller.remove(fd)
         self.assertEqual(poller.readable(1), [])
         self.assertIsNone(epoll_poller(Clock(), lambda: None))
+
+    def test_bug(self) -> Deferred[None]:
+        """An exception is logged, and the sockets are polled as before."""
+        ours, theirs = socket.socketpair()
+        self.addCleanup(ours.close)
+        self.addCleanup(theirs.close)
+        done: Deferred[None] = Deferred()
+        called: list[int] = []
+
+        def ready() -> None:
+            called.append(1)
+            if len(called) == 3:
+                poller.close()
+                reactor.callLater(0, done.callback, None)
+            raise ValueError("a bug")
+
+        poller: Any = epoll_poller(reactor, ready)
+        poller.add(theirs.fileno())
+        ours.send(b"x")
+        return done.addCallback(lambda _: self.assertEqual(len(self.flushLoggedErrors(ValueError)), 3))
