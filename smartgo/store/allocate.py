@@ -3,7 +3,8 @@ Log files made ahead of need, and when the disk has no room for more.
 
 A log file gets all its blocks before it is mapped (reliability S1): it is allocated in another directory, by a thread,
 and renamed into the log when the writer reaches it, so that the log never shows a file that is not whole. The first
-pages of a new file, and those shortly ahead of the writer, are touched by that thread too (S4).
+pages of a new file, and those shortly ahead of the writer, are touched by that thread too (S4): in small steps, as the
+kernel keeps other threads from mapping memory meanwhile, and further ahead once the writer was faster.
 
 Two things make the store refuse messages until they pass: no log file can be allocated, and the file system is nearly
 full (L20). Both are tried again every few seconds, and only then does a timer run.
@@ -33,6 +34,13 @@ from smartgo.store.storelayout import left_spares, spare_directory
 
 LANE: Final = "prepare"
 _GIB: Final = 1 << 30
+_STEP: Final = 2 << 20  # bytes touched by one call
+
+
+def _touch(mapping: IMapping, begin: int, end: int) -> None:
+    """Touch a range of a file; blocking."""
+    for at in range(begin, end, _STEP):
+        mapping.populate(at, min(at + _STEP, end))
 
 
 class LogSpace:
@@ -74,6 +82,7 @@ class LogSpace:
         self._file = begin.file  # the one written to
         self._end = begin.end  # where the writer stood when this was made
         self._touched = begin.end  # physical offset up to which its pages were made ready
+        self._ahead = settings.touch_ahead  # grows when the writer overtakes the thread
         self._no_file: Refusal | None = None
         self._disk_full: Refusal | None = None
         self._stopping = False
@@ -128,7 +137,9 @@ class LogSpace:
     def advance(self, end: int) -> None:
         """Make pages ahead of the writer, now at C{end}, ready, and the next file once half of this one is used."""
         file = self._file
-        ahead = self._settings.touch_ahead
+        if end > self._touched and self._working is None:
+            self._ahead = min(self._ahead * 2, max(self._ahead, self._settings.touch_limit))
+        ahead = self._ahead
         half = 0 if file is None else file.base + file.size // 2
         if self._working is None and not self._stopping:
             if file is not None and self._touched < file.end and end + ahead // 2 >= self._touched:
@@ -172,7 +183,7 @@ class LogSpace:
             if isinstance(result, Failure):
                 self._log.failure("could not touch the pages ahead", result)
 
-        work: Deferred[None] = self._env.threads.run(LANE, mapping.populate, begin, end)
+        work: Deferred[None] = self._env.threads.run(LANE, _touch, mapping, begin, end)
         return work.addBoth(done)
 
     def _prepare(self) -> Deferred[None]:
@@ -193,8 +204,7 @@ class LogSpace:
         except OSError:
             files.remove(path)
             raise
-        if touch:
-            mapping.populate(0, touch)
+        _touch(mapping, 0, touch)
         return path, mapping
 
     def _made(self, made: tuple[str, IMapping]) -> None:

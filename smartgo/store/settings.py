@@ -35,7 +35,8 @@ class StoreSettings(msgspec.Struct, frozen=True, kw_only=True):
     @ivar checkpoint_interval: shortest time between two checkpoints.
     @ivar checkpoint_bytes: log bytes since the last checkpoint that start one before that.
     @ivar retry_interval: between two attempts to get disk space.
-    @ivar touch_ahead: how far ahead of the writer pages are made ready (S4: at most 64 MiB).
+    @ivar touch_ahead: how far ahead of the writer pages are made ready, in bytes; C{touch_limit}: how far at most, once
+        the writer has overtaken them (S4: at most 64 MiB).
     @ivar open_mappings: queue and log files mapped at once, at most (L19); a small descriptor limit lowers it.
     @ivar memory_ratio: share of physical memory; messages further from the log's end count as "on disk".
     @ivar memory_size: bytes of one read in memory, at most, C{memory_count} messages; C{disk_size} and C{disk_count}
@@ -67,6 +68,7 @@ class StoreSettings(msgspec.Struct, frozen=True, kw_only=True):
     checkpoint_bytes: int = 32 * _MIB
     retry_interval: float = 5.0
     touch_ahead: int = 16 * _MIB
+    touch_limit: int = 64 * _MIB
     open_mappings: int = 4096
     memory_ratio: float = 0.40
     memory_size: int = 256 * _KIB

@@ -129,6 +129,35 @@ class AheadTests(SpaceTestCase):
                 self.assertEqual(end, begin)
             self.assertLessEqual(max(end - begin for begin, end in found), 8_000)
 
+    def test_steps(self) -> None:
+        """Pages are touched 2 MiB at a time."""
+        ranges: list[tuple[int, int]] = []
+        self.patch(FakeMapping, "populate", lambda _, begin, end: ranges.append((begin, end)))
+        store = self.start(log_file_size=6 << 20, touch_ahead=5 << 20)
+        expected = [(0, 2 << 20), (2 << 20, 4 << 20), (4 << 20, 5 << 20)]
+        self.assertEqual(ranges, expected)
+        self.send(store, message())
+        self.assertEqual(ranges[: len(expected)], expected)
+
+    def test_overtaken(self) -> None:
+        """A writer that overtakes the thread has twice as much made ready from then on, up to the limit."""
+        ranges: list[tuple[int, int]] = []
+        self.patch(FakeMapping, "populate", lambda _, begin, end: ranges.append((begin, end)))
+        store = self.start(log_file_size=400_000, touch_ahead=8_000, touch_limit=30_000)
+        self.send(store, message())
+        before = 8_000
+        for ahead in (16_000, 30_000, 30_000):
+            self.env.threads.held.add("prepare")
+            far = ranges[-1][1] + 2 * before  # as much is under way at most
+            while store.log_bounds()[1] <= far:
+                self.send(store, message(body=b"x" * 1000))
+            self.env.threads.held.clear()
+            self.env.threads.release("prepare")
+            self.send(store, message())
+            self.assertEqual(ranges[-1][1] - ranges[-1][0], ahead)
+            self.assertLess(store.log_bounds()[1], ranges[-1][1])
+            before = ahead
+
 
 class ElsewhereTests(SpaceTestCase):
     """The log on a file system of its own."""
