@@ -92,6 +92,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     u8 *frame = malloc(size ? size : 1);
     memcpy(frame, data, size);
     send_request request;
+    may_be_send(frame, (int64_t)size);
     if (read_send(&request, frame, (int64_t)size, scratch)) {
         append(&rules, &log, &queue, &request, SPAN("\x0A\0\0\2\0\0\x9C\x40"));
         append(&rules, &log, &queue, &request, SPAN("\x20\1\x0D\xB8\0\0\0\0\0\0\0\0\0\0\0\1\0\0\x9C\x40"));

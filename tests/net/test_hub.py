@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 import socket
+import sys
 from functools import partial
 from typing import Any
 
@@ -97,9 +98,9 @@ class PureHubTests(SynchronousTestCase):
         for one in self.sockets:
             one.close()
 
-    def attach(self, source: Any = None) -> tuple[Link, socket.socket, Any]:
-        """A link in the hub, and the other end of it."""
-        ours, theirs = socket.socketpair()
+    def attach(self, source: Any = None, packets: bool = False) -> tuple[Link, socket.socket, Any]:
+        """A link in the hub, and the other end of it; C{packets}: each system call moves one, whatever its size."""
+        ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET if packets else socket.SOCK_STREAM)
         for one in (ours, theirs):
             one.setblocking(False)
         self.sockets += [ours, theirs]
@@ -131,6 +132,17 @@ class PureHubTests(SynchronousTestCase):
         self.assertEqual(list(map(len, one.read)), [65536])
         self.turn()
         self.assertEqual(list(map(len, one.read)), [65536, 100_000 - 65536])
+
+    def test_reads(self) -> None:
+        """Each link is read by one system call a turn."""
+        links = [self.attach(packets=True) for _ in range(10)]
+        for _, end, _ in links:
+            end.send(b"first")
+            end.send(b"second")
+        self.turn()
+        self.assertEqual([link.read for link, _, _ in links], [[b"first"]] * 10)
+        self.turn()
+        self.assertEqual([link.read for link, _, _ in links], [[b"first", b"second"]] * 10)
 
     def test_end(self) -> None:
         """At an end, and at an error, the link is given back."""
@@ -222,6 +234,39 @@ class ChosenHubTests(PureHubTests):
         self.assertEqual(([one.code for one in answers], len(self.sends.answers([self.read(far)]))), ([0, 0], 1))
         self.assertEqual((one.written, one.left, self.sweeper.turns.begun), ([], [], []))
         self.assertEqual(self.sends.queue.next_offset, 1003)
+
+    def test_system_calls(self) -> None:
+        """However many sends were read from a link, one system call writes their answers."""
+        links = [self.attach(self.source, packets=True) for _ in range(20)]
+        frame = json_frame(FIELDS)
+        for number, (_, end, _) in enumerate(links):
+            end.send(with_length(*[frame] * (1 + number % 3)))
+        self.turn()
+        for number, (_, end, _) in enumerate(links):
+            self.assertEqual(len(self.sends.answers([self.read(end)])), 1 + number % 3)
+            self.assertEqual(self.read(end), b"")
+        self.assertEqual((self.source.ended, self.source.asked), (1, 1))
+
+    def test_objects(self) -> None:
+        """Of a send nothing is left but its unit: one object a message."""
+        one, end, _ = self.attach(self.source)
+        frame = json_frame(FIELDS)
+        queue = self.sends.queue
+        one.took = int  # type: ignore[assignment]
+        for turn in range(6):
+            queue.pending[:] = [b""] * 100  # room in the lists
+            queue.codes[:] = [0] * 100
+            queue.pending.clear()
+            queue.codes.clear()
+            self.sends.log.end, queue.next_offset = self.sends.log.base + 100, 1000
+            end.send(with_length(*[frame] * 50))
+            before = sys.getallocatedblocks()
+            self.turn()
+            more = sys.getallocatedblocks() - before
+            self.assertEqual(len(queue.pending), 50)
+            self.read(end)
+            if turn:  # the first learns the queue
+                self.assertLessEqual(more, 60)
 
     def test_not_taken(self) -> None:
         """From the first frame that is not taken on all bytes go to the link, behind the answers before them."""
