@@ -31,7 +31,7 @@ def compiled():
         from Cython.Build import cythonize
     except ImportError:
         return [], {}
-    sends = ["sends.pyx", "answers.c", "appending.c", "crc32.c", "properties.c", "sendheader.c"]
+    sends = ["sends.pyx", "answers.c", "appending.c", "crc32.c", "indexkeys.c", "properties.c", "sendheader.c"]
     modules = [
         Extension(
             "smartgo._core.sends",

@@ -34,6 +34,6 @@ _sends, CORE = _load()
 IS_COMPILED: Final = _sends is not None
 
 
-def choose(name: str, pure: type[Any]) -> Any:
-    """Return the compiled class of a name, or the one in Python that it stands in for."""
+def choose(name: str, pure: Any) -> Any:
+    """Return the compiled class or function of a name, or the one in Python that it stands in for."""
     return pure if _sends is None else getattr(_sends, name)

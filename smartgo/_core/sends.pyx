@@ -10,7 +10,7 @@ from libc.stdlib cimport free, malloc, realloc
 from libc.string cimport memcmp, memcpy
 
 cdef extern from "Python.h":
-    enum: PyBUF_WRITABLE
+    enum: PyBUF_WRITABLE, PyBUF_SIMPLE
     ctypedef struct Py_buffer:
         void *buf
         Py_ssize_t len
@@ -82,6 +82,10 @@ cdef extern from "answers.h":
     u8 *put_answer(u8 *o, const answer_pieces *pieces, const send_request *request, const int64_t *offsets,
                    int64_t count, int64_t queue_offset)
 
+cdef extern from "indexkeys.h":
+    enum: INDEX_KEYS_LIMIT
+    int index_keys_of(const u8 *p, int64_t room, int *hashes, int64_t *stored_ms)
+
 cdef extern from "sys/epoll.h" nogil:
     ctypedef union epoll_data:
         int fd
@@ -127,6 +131,48 @@ def crc32(bytes data, bint by_tables=False):
     cdef span all
     set_span(&all, data)
     return crc32_by_tables(all.p, all.n) if by_tables else crc32_of(all.p, all.n)
+
+
+def index_keys(view, starts, int64_t base):
+    """See L{smartgo.store.index.runkeys.pure_index_keys}."""
+    cdef Py_buffer records
+    cdef int hashes[INDEX_KEYS_LIMIT]
+    cdef int64_t at, stored, first = 0, step = 0, i, count = len(starts), done = 0, made = 0, room = 0
+    cdef int found, k
+    cdef int *hash_column = NULL
+    cdef int64_t *columns = NULL  # offsets, and behind the room for them times
+    if not count:
+        return b"", b"", b"", 0
+    if isinstance(starts, range):
+        first, step = starts.start, starts.step
+    PyObject_GetBuffer(view, &records, PyBUF_SIMPLE)
+    try:
+        # Where records have more keys than this is for, the others are left to Python.
+        room = 4 * count + INDEX_KEYS_LIMIT
+        hash_column = <int*>malloc(room * sizeof(int))
+        columns = <int64_t*>malloc(room * 2 * sizeof(int64_t))
+        if hash_column == NULL or columns == NULL:
+            raise MemoryError
+        for i in range(count):
+            at = first + i * step if step else starts[i]
+            if at < 0 or at > records.len or made + INDEX_KEYS_LIMIT > room:
+                break
+            found = index_keys_of(<const u8*>records.buf + at, records.len - at, hashes, &stored)
+            if found < 0:
+                break
+            for k in range(found):
+                hash_column[made] = hashes[k]
+                columns[made] = base + at
+                columns[room + made] = stored
+                made += 1
+            done += 1
+        return (PyBytes_FromStringAndSize(<char*>hash_column, made * sizeof(int)),
+                PyBytes_FromStringAndSize(<char*>columns, made * sizeof(int64_t)),
+                PyBytes_FromStringAndSize(<char*>(columns + room), made * sizeof(int64_t)), done)
+    finally:
+        free(hash_column)
+        free(columns)
+        PyBuffer_Release(&records)
 
 
 cdef class LogTail:

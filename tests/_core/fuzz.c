@@ -14,6 +14,7 @@
 #include "answers.h"
 #include "appending.h"
 #include "crc32.h"
+#include "indexkeys.h"
 
 #define SPAN(literal) ((span){(const u8 *)(literal), (int64_t)sizeof(literal) - 1})
 enum { FILE_SIZE = 1 << 17 };
@@ -92,7 +93,10 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     u8 *frame = malloc(size ? size : 1);
     memcpy(frame, data, size);
     send_request request;
+    int32_t hashes[INDEX_KEYS_LIMIT];
+    int64_t stored_ms;
     may_be_send(frame, (int64_t)size);
+    check(index_keys_of(frame, (int64_t)size, hashes, &stored_ms) <= INDEX_KEYS_LIMIT, "a record has so many keys");
     if (read_send(&request, frame, (int64_t)size, scratch)) {
         append(&rules, &log, &queue, &request, SPAN("\x0A\0\0\2\0\0\x9C\x40"));
         append(&rules, &log, &queue, &request, SPAN("\x20\1\x0D\xB8\0\0\0\0\0\0\0\0\0\0\0\1\0\0\x9C\x40"));

@@ -27,7 +27,7 @@ from zope.interface import implementer
 
 from smartgo.env.interfaces import IEnvironment, IMapping
 from smartgo.schema.index import Geometry, IndexHeader, file_name, key_hash, key_text
-from smartgo.schema.indexkeys import Keys, keys_in, record_starts
+from smartgo.schema.indexkeys import Keys, record_starts
 from smartgo.schema.record import BLANK_MAGICS, BLANK_SIZE, MESSAGE_MAGICS, start_struct
 from smartgo.store.backgroundtask import BackgroundTask
 from smartgo.store.checkpoint import IndexEntry
@@ -36,6 +36,7 @@ from smartgo.store.index.indexfile import IndexFile
 from smartgo.store.index.indexspace import IndexSpace
 from smartgo.store.index.positionwaiters import PositionWaiters
 from smartgo.store.index.recovery import KeptIndex
+from smartgo.store.index.runkeys import keys_of_run
 from smartgo.store.index.search import LANE as SEARCH_LANE
 from smartgo.store.index.search import IndexSearch
 from smartgo.store.interfaces import IDispatcher
@@ -264,7 +265,7 @@ class MessageIndex:
         if not starts:
             self._pass_unreadable(view)
             return
-        keys = keys_in(view, starts, self.position)
+        keys = keys_of_run(view, starts, self.position)
         view.release()
         if self._skip:
             keys = keys.after(self._skip)

@@ -357,7 +357,7 @@ class FollowTests(IndexTestCase):
         store = self.opened(self.env, indexed())
         offsets = self.put(store, range(20), "w")
         self.settle()
-        patch = self.patch(index, "keys_in", lambda *_: 1 / 0)
+        patch = self.patch(index, "keys_of_run", lambda *_: 1 / 0)
         offsets += self.put(store, range(20, 40), "w")
         self.settle()
         self.assertEqual(len(self.flushLoggedErrors(ZeroDivisionError)), 1)
