@@ -64,7 +64,6 @@ class OpenStore(StoreReads):
     An open store, whole: see L{IMessageStore} and L{IReplicatedLog}.
 
     @ivar root: the directory.
-    @ivar accepts: see L{IMessageStore.accepts}.
     @ivar cleaner: removes old files by the rules of retention.
     @ivar backup: makes copies of the store while it runs.
     @ivar copies: appends copies of stored messages, on a full disk too.
@@ -96,18 +95,17 @@ class OpenStore(StoreReads):
         self._run_ended: ObserverList[[int]] = ObserverList("the end of the log")
         self._log_flushed: ObserverList[[int]] = ObserverList("a flush of the log")
         mappings, queues, log_files = directory.mappings, recovered.queues, recovered.log_files
-        space = self._space = LogSpace(
-            env, root, log_files, mappings, settings, recovered.log_position, self._reconsider
-        )
-        log = CommitLog(log_files, mappings, space, env.clock.wall_ms, settings, recovered.log_position, env.buggify)
+        begin, checkpoint = recovered.log_position, recovered.checkpoint
+        space = self._space = LogSpace(env, root, log_files, mappings, settings, begin, self._reconsider)
+        log = CommitLog(log_files, mappings, space, env.clock.wall_ms, settings, begin, env.buggify)
         flusher = self._flusher = Flusher(env, mappings, log, settings, space.usage, self._flushed, self._failed)
         self._policy: IFlushPolicy = flusher
         self.copies = LogCopies(log, queues, lambda: (self._refusal, self._held_back))
         index: MessageIndex | None = None
         self._dispatchers: list[IDispatcher] = []
         if recovered.kept_index is not None:
-            index_ms = recovered.checkpoint.index_ms
-            index = MessageIndex(env, root, log, settings, recovered.kept_index, index_ms, self._index_changed)
+            kept, index_ms = recovered.kept_index, checkpoint.index_ms
+            index = MessageIndex(env, root, log, settings, kept, index_ms, self._index_changed)
             self._dispatchers.append(index)
         dispatch = self._dispatch = QueueDispatch(
             log,
@@ -119,9 +117,7 @@ class OpenStore(StoreReads):
             flusher.fail,
         )
         checkpointed = Checkpointed(log, queues, flusher, dispatch, index)
-        self._checkpointer = Checkpointer(
-            env, directory.checkpoints, mappings, checkpointed, settings, recovered.checkpoint
-        )
+        self._checkpointer = Checkpointer(env, directory.checkpoints, mappings, checkpointed, settings, checkpoint)
         self._removal = QueueRemoval(env.threads, env.files, root, queues, mappings, self._checkpointer, flusher.fail)
         cleaned = CleanedParts(log, queues, mappings, space, flusher, self._checkpointer, self._removal)
         self.cleaner = FileCleaner(env, cleaned, self._dispatchers, settings.retention)
