@@ -2,6 +2,7 @@
 
 import os
 import sys
+import sysconfig
 
 from setuptools import Extension, find_packages, setup
 
@@ -23,9 +24,12 @@ def compiled():
     Return the modules to be compiled, and the wheel's tag; none where SMARTGO_PURE=1 or without Cython.
 
     Where compiling fails, such as for want of a compiler, the installation goes on without them: Python does the same.
-    A module is one .pyx and the C files that it calls, which know nothing of Python.
+    A module is one .pyx and the C files that it calls, which know nothing of Python. There is no limited API, which
+    they are for, without CPython's global lock.
     """
     if os.environ.get("SMARTGO_PURE", "0") not in ("", "0"):
+        return [], {}
+    if sys.implementation.name != "cpython" or sysconfig.get_config_var("Py_GIL_DISABLED"):
         return [], {}
     try:
         from Cython.Build import cythonize
@@ -43,7 +47,11 @@ def compiled():
             py_limited_api=True,
         )
     ]
-    modules = cythonize(modules, quiet=True)
+    try:
+        modules = cythonize(modules, quiet=True)
+    except Exception as error:
+        sys.stderr.write(f"setup.py: the core is not compiled: {type(error).__name__}: {error}\n")
+        return [], {}
     for module in modules:
         module.optional = True  # cythonize() forgets it
     return modules, {"bdist_wheel": {"py_limited_api": "cp311"}}
@@ -81,6 +89,7 @@ setup(
     packages=[*find_packages(include=["smartgo", "smartgo.*"]), "twisted.plugins"],
     package_data={
         "smartgo": ["py.typed"],
+        "smartgo._core": ["*.pyi"],
         "smartgo.ops.console": ["static/*", "static/*/*", "vendor/*"],
     },
     include_package_data=False,

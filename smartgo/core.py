@@ -8,12 +8,25 @@ these do the same work. Whoever defines such a class asks L{choose} for the one 
 
 from __future__ import annotations
 
+import glob
 import os
 from importlib import import_module
 from types import ModuleType
 from typing import Any, Final
 
 ENVIRONMENT_VARIABLE: Final = "SMARTGO_PURE"
+
+
+def _is_old(sends: ModuleType) -> bool:
+    """Tell whether any source in a checkout has changed since the module was compiled; an installed one has none."""
+    path = sends.__file__ or ""
+    folder = os.path.dirname(path)
+    if not os.path.exists(os.path.join(folder, "sends.pyx")):
+        return False
+    made = {os.path.join(folder, "sends.c")}
+    sources = {one for kind in ("pyx", "c", "h") for one in glob.glob(os.path.join(glob.escape(folder), f"*.{kind}"))}
+    compiled_at = os.path.getmtime(path)
+    return any(os.path.getmtime(one) > compiled_at for one in sources - made)
 
 
 def _load() -> tuple[ModuleType | None, str]:
@@ -25,6 +38,8 @@ def _load() -> tuple[ModuleType | None, str]:
     except ImportError as error:
         reason = "it was not compiled" if isinstance(error, ModuleNotFoundError) else str(error)
         return None, f"Python, without the compiled core: {reason}"
+    if _is_old(sends):
+        return None, "Python, without the compiled core: it is older than its source"
     return sends, "compiled"
 
 

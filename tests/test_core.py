@@ -58,3 +58,34 @@ class ChoiceTests(SynchronousTestCase):
         ):
             said = self.ask({"SMARTGO_PURE": "0"}, absent)
             self.assertEqual(said, "True False Python, without the compiled core: it was not compiled")
+
+    def test_old(self) -> None:
+        """A module that was compiled in a checkout before a source changed is not used; installed ones have none."""
+        folder = self.mktemp()
+        for name in ("sends.so", "sends.c", "sends.pyx", "bytes.h", "crc32.c"):
+            path = os.path.join(folder, "core", name)
+            os.makedirs(os.path.dirname(path), exist_ok=True)
+            with open(path, "w", encoding="ascii"):
+                pass
+            os.utime(path, (1000, 1000))
+        before = (
+            "import sys, types\n"
+            "module = sys.modules['smartgo._core.sends'] = types.ModuleType('smartgo._core.sends')\n"
+            f"module.__file__ = {os.path.join(os.path.abspath(folder), 'core', 'sends.so')!r}\n"
+            "module.LogTail = module.QueueTail = object\n"
+        )
+
+        def said() -> str:
+            return self.ask({"SMARTGO_PURE": "0"}, before)
+
+        self.assertEqual(said(), "False True compiled")
+        os.utime(os.path.join(folder, "core", "sends.c"), (1001, 1001))  # made from sends.pyx
+        self.assertEqual(said(), "False True compiled")
+        for name in ("sends.pyx", "bytes.h", "crc32.c"):
+            os.utime(os.path.join(folder, "core", name), (1001, 1001))
+            self.assertEqual(said(), "True False Python, without the compiled core: it is older than its source")
+            os.utime(os.path.join(folder, "core", name), (1000, 1000))
+        for name in ("bytes.h", "crc32.c"):
+            os.utime(os.path.join(folder, "core", name), (1001, 1001))
+        os.remove(os.path.join(folder, "core", "sends.pyx"))
+        self.assertEqual(said(), "False True compiled")

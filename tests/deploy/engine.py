@@ -98,12 +98,13 @@ class Engine:
                 file.write(text)
 
     def _build(self) -> None:
-        (base,) = {line.split()[1] for line in deployed("Containerfile").splitlines() if line.startswith("FROM ")}
+        bases = {line.split()[1] for line in deployed("Containerfile").splitlines() if line.startswith("FROM ")}
         tree = debian()
         change = "ENV PATH=/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
         archive = os.path.join(self._folder, "base.tar")
         run("tar", "--create", f"--directory={tree}", f"--file={archive}", ".")
-        self.podman("import", "--change", change, archive, base)
+        for base in sorted(bases):
+            self.podman("import", "--change", change, archive, base)
         os.remove(archive)
         wheels = os.path.join(self._folder, "wheels")
         packages(self.source, wheels)

@@ -16,6 +16,7 @@ import os
 import shutil
 import subprocess
 import sys
+import tomllib
 from functools import cache
 
 from twisted.trial.unittest import SynchronousTestCase
@@ -107,8 +108,9 @@ def packages(source: str, target: str) -> None:
     pip = (sys.executable, "-m", "pip")
     run(*pip, "wheel", "-q", "--no-deps", "-w", target, source)
     (wheel,) = glob.glob(os.path.join(target, "smartgo-*.whl"))
-    wanted = ("--only-binary=:all:", "--python-version", PYTHON, wheel, "setuptools>=77")
-    run(*pip, "download", "-q", "-d", target, *wanted)
+    with open(os.path.join(source, "pyproject.toml"), "rb") as file:
+        building = tomllib.load(file)["build-system"]["requires"]
+    run(*pip, "download", "-q", "-d", target, "--only-binary=:all:", "--python-version", PYTHON, wheel, *building)
 
 
 def instructions(heading: str) -> str:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import re
 import sys
+import tomllib
 from pathlib import Path
 
 from packaging.requirements import Requirement
@@ -12,6 +13,7 @@ from packaging.utils import canonicalize_name
 from twisted.trial.unittest import SynchronousTestCase
 
 ROOT = Path(__file__).parents[2]
+BUILDING = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["build-system"]["requires"]
 
 
 def asked_for(keyword: str) -> list[Requirement]:
@@ -37,9 +39,9 @@ class VersionTests(SynchronousTestCase):
     """What CI installs, and what the lower bounds promise."""
 
     def test_locked(self) -> None:
-        """Each package that smartgo needs is locked to a version that its bounds allow."""
+        """Each package that smartgo needs, and that building needs, is locked to a version that its bounds allow."""
         locked = pins("locked.txt")
-        for requirement in asked_for("install_requires"):
+        for requirement in [*asked_for("install_requires"), *map(Requirement, BUILDING)]:
             version = locked[canonicalize_name(requirement.name)]
             self.assertTrue(requirement.specifier.contains(version), f"{requirement} and {version}")
 
