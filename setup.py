@@ -35,7 +35,8 @@ def compiled():
         from Cython.Build import cythonize
     except ImportError:
         return [], {}
-    sends = ["sends.pyx", "answers.c", "appending.c", "crc32.c", "indexkeys.c", "properties.c", "sendheader.c"]
+    sends = ["sends.pyx", "answers.c", "appending.c", "crc32.c", "indexkeys.c", "picking.c", "properties.c"]
+    sends.append("sendheader.c")
     modules = [
         Extension(
             "smartgo._core.sends",

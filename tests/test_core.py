@@ -10,8 +10,11 @@ from twisted.trial.unittest import SynchronousTestCase
 
 from smartgo import core
 from smartgo.broker.sendrun import PureSendRun, SendRun
+from smartgo.net.hub import Hub, PureHub
 from smartgo.store.commitlog import CommitLog
+from smartgo.store.index.runkeys import index_keys, pure_index_keys
 from smartgo.store.queues.file import ConsumeQueue
+from smartgo.store.queues.picking import adjacent_units, pick_units, pure_adjacent_units, pure_pick_units
 from smartgo.store.tails import LogTail, PureLogTail, PureQueueTail, QueueTail
 from tests.test_layers import ROOT
 
@@ -25,8 +28,13 @@ print(LogTail is PureLogTail, IS_COMPILED, CORE)
 class ChoiceTests(SynchronousTestCase):
     def test_all_or_none(self) -> None:
         """Either all classes are the compiled ones, or none is."""
-        chosen = [LogTail is PureLogTail, QueueTail is PureQueueTail, SendRun is PureSendRun]
-        self.assertEqual(chosen, [not core.IS_COMPILED] * 3)
+        chosen = [LogTail is PureLogTail, QueueTail is PureQueueTail, SendRun is PureSendRun, Hub is PureHub]
+        functions = [
+            index_keys is pure_index_keys,
+            pick_units is pure_pick_units,
+            adjacent_units is pure_adjacent_units,
+        ]
+        self.assertEqual(chosen + functions, [not core.IS_COMPILED] * 7)
         self.assertTrue(issubclass(CommitLog, LogTail))
         self.assertTrue(issubclass(ConsumeQueue, QueueTail))
         self.assertEqual(core.IS_COMPILED, core.CORE == "compiled")

@@ -86,6 +86,25 @@ cdef extern from "indexkeys.h":
     enum: INDEX_KEYS_LIMIT
     int index_keys_of(const u8 *p, int64_t room, int *hashes, int64_t *stored_ms)
 
+cdef extern from "picking.h":
+    enum: QUEUE_UNIT_SIZE
+    ctypedef struct log_window:
+        const u8 *at
+        int64_t base, end
+    ctypedef struct pick_request:
+        span topic_part
+        int64_t queue_id, offset, minimum, checked_until, max_count, max_size
+        const int64_t *codes
+        int64_t code_count
+    ctypedef struct log_run:
+        int64_t begin, end
+    ctypedef struct picked:
+        int64_t runs, count, size, next_offset, last
+        int removing
+    int pick_records(const pick_request *, const log_window *, const u8 *units, int64_t count, log_run *runs,
+                     picked *found)
+    int adjacent_records(const u8 *units, int64_t count, int64_t *first, int64_t *last, int64_t *size)
+
 cdef extern from "sys/epoll.h" nogil:
     ctypedef union epoll_data:
         int fd
@@ -117,6 +136,7 @@ cdef enum:
     TOGETHER = 512  # frames whose answers wait for one another
     SHARE = 64  # frames of a link that are taken before it is another one's turn: FRAMES_A_TURN
     STRETCH = 16  # so many sends in a row are worth a write of their own
+    CODES = 64  # tags of a filter
 
 
 cdef int set_span(span *found, object data) except -1:
@@ -340,6 +360,82 @@ cdef class QueueTail:
     @queue_id.setter
     def queue_id(self, int64_t value):
         self.c.queue_id = value
+
+
+def pick_units(QueueTail queue not None, int64_t offset, units, codes, limit, window, int64_t minimum,
+               int64_t checked_until):
+    """See L{smartgo.store.queues.picking.pure_pick_units}."""
+    cdef pick_request request
+    cdef log_window log
+    cdef picked found
+    cdef int64_t wanted[CODES + 1]
+    cdef int64_t count, code, i, at
+    cdef Py_buffer content, packed
+    cdef bint has_content = False, has_packed = False
+    cdef log_run *runs = NULL
+    request.topic_part = queue.c.topic_part
+    request.queue_id = queue.c.queue_id
+    request.offset = offset
+    request.minimum = minimum
+    request.checked_until = checked_until
+    request.max_count, request.max_size = limit
+    request.codes = NULL
+    if codes is not None:
+        if len(codes) > CODES:
+            return None
+        count = 0
+        for one in codes:
+            if not -0x80000000 <= one <= 0x7FFFFFFF:
+                return None
+            code = one
+            at = count
+            while at and wanted[at - 1] > code:
+                wanted[at] = wanted[at - 1]
+                at -= 1
+            wanted[at] = code
+            count += 1
+        request.codes = wanted
+        request.code_count = count
+    view, base, end = window
+    log.base = base
+    log.end = end
+    try:
+        PyObject_GetBuffer(view, &content, PyBUF_SIMPLE)
+        has_content = True
+        PyObject_GetBuffer(units, &packed, PyBUF_SIMPLE)
+        has_packed = True
+        log.at = <const u8*>content.buf
+        count = packed.len // QUEUE_UNIT_SIZE
+        if count < 1 or log.end - log.base > content.len:
+            return None
+        runs = <log_run*>malloc(count * sizeof(log_run))
+        if runs == NULL:
+            raise MemoryError
+        if not pick_records(&request, &log, <const u8*>packed.buf, count, runs, &found):
+            return None
+        parts = [view[runs[i].begin - log.base : runs[i].end - log.base] for i in range(found.runs)]
+        return parts, found.count, found.size, found.next_offset, found.last, bool(found.removing)
+    finally:
+        free(runs)
+        if has_packed:
+            PyBuffer_Release(&packed)
+        if has_content:
+            PyBuffer_Release(&content)
+
+
+def adjacent_units(units):
+    """See L{smartgo.store.queues.picking.pure_adjacent_units}."""
+    cdef Py_buffer packed
+    cdef int64_t first, last, size
+    PyObject_GetBuffer(units, &packed, PyBUF_SIMPLE)
+    try:
+        if packed.len < QUEUE_UNIT_SIZE:
+            return None
+        if not adjacent_records(<const u8*>packed.buf, packed.len // QUEUE_UNIT_SIZE, &first, &last, &size):
+            return None
+        return first, last, size
+    finally:
+        PyBuffer_Release(&packed)
 
 
 cdef class Route:

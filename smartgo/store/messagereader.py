@@ -16,8 +16,7 @@ checked yet is COLD: the reader thread checks it.
 
 from __future__ import annotations
 
-import struct
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Sequence
 from typing import Final
 
 from twisted.internet.defer import Deferred, succeed
@@ -29,7 +28,9 @@ from smartgo.schema.consumequeue import EXTENSION_LIMIT, PREFILL, UNIT_SIZE, uni
 from smartgo.schema.record import HEAD_SIZE
 from smartgo.store.commitlog import CommitLog
 from smartgo.store.interfaces import IMessageFilter, ReadLimit, ReadResult, ReadStatus
+from smartgo.store.logpieces import LogPieces
 from smartgo.store.queues.file import ConsumeQueue, QueueKey
+from smartgo.store.queues.picking import adjacent_units, pick_units
 from smartgo.store.settings import StoreSettings
 from smartgo.store.unitchecks import bears_out, first_group, fits, is_of, matches, place
 from smartgo.store.verifiedlog import LANE, VerifiedLog
@@ -70,9 +71,8 @@ class MessageReader:
         self._settings = settings
         self._memory = memory
         self._threads = threads
-        self._files = files
+        self._pieces = LogPieces(log, files)
         self._warned: set[QueueKey] = set()
-        self._rows: dict[int, Callable[[memoryview], tuple[int, ...]]] = {}  # by bytes of packed units, few at most
         self._verified = verified
 
     def is_far_back(self, offset: int) -> bool:
@@ -110,7 +110,8 @@ class MessageReader:
             found = self._side_by_side(queue, offset, view, limit.size)
             if found is not None:
                 return found
-        return self._pick(queue, offset, list(_units(view)), limit, filter)
+        picked = self._pick_at_once(queue, offset, view, limit, filter, 0, self._commitlog.window(first))
+        return self._pick(queue, offset, list(_units(view)), limit, filter) if picked is None else picked
 
     def read_cold(
         self, topic: str, queue_id: int, offset: int, limit: ReadLimit, filter: IMessageFilter | None
@@ -128,10 +129,15 @@ class MessageReader:
     ) -> ReadResult:
         """Read what was checked, without what is damaged; COLD where the first message was not checked."""
         first, _, _ = _unit(view)
-        last, _, _ = _unit(view, len(view) - UNIT_SIZE)
-        if filter is None and self._commitlog.minimum <= first <= last and self._verified.is_clean(first, last):
-            found = self._side_by_side(queue, offset, view, limit.size)
+        last, last_size, _ = _unit(view, len(view) - UNIT_SIZE)
+        if self._commitlog.minimum <= first <= last and self._verified.is_clean(first, last):
+            found = self._side_by_side(queue, offset, view, limit.size) if filter is None else None
             if found is not None and (offset >= queue.own_from or bears_out(queue, offset, view, found.parts[0])):
+                return found
+            log, base, end = self._commitlog.window(first)
+            window = log[first - base :], first, min(end, last + last_size)
+            found = self._pick_at_once(queue, offset, view, limit, filter, queue.own_from, window)
+            if found is not None:
                 return found
         units = self._checked_units(list(_units(view)), filter)
         return self._pick(queue, offset, units, limit, filter, queue.own_from) if units else self._cold(queue, offset)
@@ -182,18 +188,13 @@ class MessageReader:
 
     # -- from memory -------------------------------------------------------------------------------------------
 
-    def _row(self, size: int) -> Callable[[memoryview], tuple[int, ...]]:
-        """Return what unpacks so many bytes of units at once, and keep it."""
-        unpack = self._rows[size] = struct.Struct(">" + unit_struct.format.lstrip(">") * (size // UNIT_SIZE)).unpack
-        return unpack
-
     def _side_by_side(self, queue: ConsumeQueue, offset: int, view: memoryview, max_size: int) -> ReadResult | None:
         """Answer with one slice where the records follow one another, the usual case; else C{None}."""
-        values = (self._rows.get(len(view)) or self._row(len(view)))(view)
-        first = values[0]
-        last = values[-3]
-        size = last + values[-2] - first
-        if sum(values[1::3]) != size or size > max_size or queue.shared:
+        adjacent = adjacent_units(view)
+        if adjacent is None or queue.shared:
+            return None
+        first, last, size = adjacent
+        if size > max_size:
             return None
         try:
             part = self._commitlog.slice(first, size)
@@ -213,6 +214,23 @@ class MessageReader:
                 self._commitlog.end - last > self._memory,
             ),
         )
+
+    def _pick_at_once(
+        self,
+        queue: ConsumeQueue,
+        offset: int,
+        view: memoryview,
+        limit: ReadLimit,
+        filter: IMessageFilter | None,
+        checked_until: int,
+        window: tuple[memoryview, int, int],
+    ) -> ReadResult | None:
+        """Answer as L{_pick} does, where all is as it should be; else C{None}. All records lie in C{window}."""
+        if queue.shared or (filter is not None and filter.needs_content()):
+            return None
+        codes = None if filter is None else filter.hashes()
+        picked = pick_units(queue, offset, view, codes, limit, window, self._commitlog.minimum, checked_until)
+        return None if picked is None else self._answer(queue, *picked)
 
     def _pick(
         self,
@@ -344,7 +362,7 @@ class MessageReader:
             group = first_group(chosen, max_count, max_size)
             chosen = chosen[len(group) :]
             await self._verify(group, len(group))
-            records = await self._threads.run(LANE, self._fetch, self._places(group))
+            records = await self._threads.run(LANE, self._pieces.fetch, self._pieces.of(group))
             for (number, physical, size), data in zip(group, records, strict=True):
                 if parts and (len(parts) >= max_count or total + size > max_size):
                     return self._answer(queue, parts, len(parts), total, number, last, removing)
@@ -378,23 +396,3 @@ class MessageReader:
                     break
                 left -= 1
                 await verified.verify(physical)
-
-    def _places(self, group: Iterable[tuple[int, int, int]]) -> list[tuple[str, int, int]]:
-        places = []
-        for _, physical, size in group:
-            file = self._commitlog.files.find(physical)
-            if file is None or not 0 < size <= file.end - physical:
-                places.append(("", 0, 0))
-            else:
-                places.append((file.path, physical - file.base, size))
-        return places
-
-    def _fetch(self, places: Sequence[tuple[str, int, int]]) -> list[bytes]:
-        """Read pieces of files, empty ones where a file is gone; in the lane."""
-        found = []
-        for path, at, size in places:
-            try:
-                found.append(self._files.read_at(path, at, size) if path else b"")
-            except FileNotFoundError:
-                found.append(b"")
-        return found

@@ -15,6 +15,7 @@
 #include "appending.h"
 #include "crc32.h"
 #include "indexkeys.h"
+#include "picking.h"
 
 #define SPAN(literal) ((span){(const u8 *)(literal), (int64_t)sizeof(literal) - 1})
 enum { FILE_SIZE = 1 << 17 };
@@ -77,6 +78,41 @@ static void append(const send_rules *rules, log_tail *log, queue_tail *queue, co
     free(offsets);
 }
 
+/* Pick with the bytes as units, and with what follows the first of them as the log. */
+static void pick(const u8 *data, int64_t size)
+{
+    static const int64_t codes[] = {-7, 0, 1, 2, 3, 5, 8, 13, 21, 34};
+    int64_t first, last, all, count = size / 2 / QUEUE_UNIT_SIZE;
+    if (count < 1)
+        return;
+    log_run *runs = malloc((size_t)count * sizeof *runs);
+    int64_t room = size - count * QUEUE_UNIT_SIZE;
+    u8 *log_file = malloc((size_t)room);
+    memcpy(log_file, data + count * QUEUE_UNIT_SIZE, (size_t)room);
+    log_window log = {log_file, 0, room};
+    for (int way = 0; way < 4; way++) {
+        pick_request request = {.topic_part = SPAN("\001T"), .queue_id = 0, .checked_until = way, .max_count = 4 * way + 1, .max_size = 400};
+        picked found;
+        if (way & 1) {
+            request.codes = codes;
+            request.code_count = 10;
+        }
+        if (!pick_records(&request, &log, data, count, runs, &found))
+            continue;
+        int64_t bytes = 0;
+        check(found.runs <= found.count && found.count <= count && found.next_offset <= count, "no more is picked than there is");
+        for (int64_t i = 0; i < found.runs; i++) {
+            check(runs[i].begin >= 0 && runs[i].begin < runs[i].end && runs[i].end <= room, "a run lies within the log");
+            bytes += runs[i].end - runs[i].begin;
+        }
+        check(bytes == found.size && (found.count < 2 || found.size <= 400), "sizes of runs add up");
+    }
+    if (adjacent_records(data, count, &first, &last, &all))
+        check(all > 0 && (count > 1 || first == last), "records side by side have a size");
+    free(log_file);
+    free(runs);
+}
+
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
     static const span special[] = {{(const u8 *)"DELAY", 5}, {(const u8 *)"TRAN_MSG", 8}};
@@ -96,6 +132,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     int32_t hashes[INDEX_KEYS_LIMIT];
     int64_t stored_ms;
     may_be_send(frame, (int64_t)size);
+    pick(frame, (int64_t)size);
     check(index_keys_of(frame, (int64_t)size, hashes, &stored_ms) <= INDEX_KEYS_LIMIT, "a record has so many keys");
     if (read_send(&request, frame, (int64_t)size, scratch)) {
         append(&rules, &log, &queue, &request, SPAN("\x0A\0\0\2\0\0\x9C\x40"));
