@@ -35,12 +35,11 @@ def compiled():
         from Cython.Build import cythonize
     except ImportError:
         return [], {}
-    sends = ["sends.pyx", "answers.c", "appending.c", "crc32.c", "indexkeys.c", "picking.c", "properties.c"]
-    sends.append("sendheader.c")
+    names = ("answers", "appending", "crc32", "indexkeys", "indexput", "picking", "properties", "sendheader")
     modules = [
         Extension(
             "smartgo._core.sends",
-            [f"{CORE}/{name}" for name in sends],
+            [f"{CORE}/sends.pyx", *(f"{CORE}/{name}.c" for name in names)],
             include_dirs=[CORE],
             depends=[f"{CORE}/{name}" for name in sorted(os.listdir(os.path.join(HERE, CORE))) if name.endswith(".h")],
             define_macros=[("Py_LIMITED_API", "0x030b0000"), ("CYTHON_LIMITED_API", "1")],

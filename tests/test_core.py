@@ -12,7 +12,7 @@ from smartgo import core
 from smartgo.broker.sendrun import PureSendRun, SendRun
 from smartgo.net.hub import Hub, PureHub
 from smartgo.store.commitlog import CommitLog
-from smartgo.store.index.runkeys import index_keys, pure_index_keys
+from smartgo.store.index.runkeys import index_keys, index_put, pure_index_keys, pure_index_put
 from smartgo.store.queues.file import ConsumeQueue
 from smartgo.store.queues.picking import adjacent_units, pick_units, pure_adjacent_units, pure_pick_units
 from smartgo.store.tails import LogTail, PureLogTail, PureQueueTail, QueueTail
@@ -34,7 +34,8 @@ class ChoiceTests(SynchronousTestCase):
             pick_units is pure_pick_units,
             adjacent_units is pure_adjacent_units,
         ]
-        self.assertEqual(chosen + functions, [not core.IS_COMPILED] * 7)
+        functions.append(index_put is pure_index_put)
+        self.assertEqual(chosen + functions, [not core.IS_COMPILED] * 8)
         self.assertTrue(issubclass(CommitLog, LogTail))
         self.assertTrue(issubclass(ConsumeQueue, QueueTail))
         self.assertEqual(core.IS_COMPILED, core.CORE == "compiled")

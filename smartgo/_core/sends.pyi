@@ -4,12 +4,14 @@ from collections.abc import Sequence
 
 from smartgo.broker.sendrun import PureSendRun as SendRun
 from smartgo.net.hub import PureHub as Hub
+from smartgo.schema.indexkeys import Keys
 from smartgo.store.queues.picking import pure_adjacent_units as adjacent_units
 from smartgo.store.queues.picking import pure_pick_units as pick_units
 from smartgo.store.tails import PureLogTail as LogTail
 from smartgo.store.tails import PureQueueTail as QueueTail
 
-__all__ = ["Hub", "LogTail", "QueueTail", "SendRun", "adjacent_units", "crc32", "index_keys", "pick_units"]
+__all__ = ["Hub", "LogTail", "QueueTail", "SendRun", "adjacent_units", "crc32", "index_keys", "index_put", "pick_units"]
 
 def index_keys(view: bytes | memoryview, starts: Sequence[int], base: int) -> tuple[bytes, bytes, bytes, int]: ...
+def index_put(view: memoryview, slots_at: int, slots: int, first: int, begin_ms: int, columns: Keys) -> int | None: ...
 def crc32(data: bytes, by_tables: bool = False) -> int: ...

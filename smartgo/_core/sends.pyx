@@ -86,6 +86,15 @@ cdef extern from "indexkeys.h":
     enum: INDEX_KEYS_LIMIT
     int index_keys_of(const u8 *p, int64_t room, int *hashes, int64_t *stored_ms)
 
+cdef extern from "indexput.h":
+    enum: INDEX_SLOT_SIZE, INDEX_ENTRY_SIZE
+    ctypedef struct index_file:
+        u8 *slots
+        u8 *entries
+        int64_t slot_count, begin_ms
+    int64_t put_keys(const index_file *file, int64_t first, int64_t count, const int *hashes, const int64_t *offsets,
+                     const int64_t *stored_ms)
+
 cdef extern from "picking.h":
     enum: QUEUE_UNIT_SIZE
     ctypedef struct log_window:
@@ -193,6 +202,37 @@ def index_keys(view, starts, int64_t base):
         free(hash_column)
         free(columns)
         PyBuffer_Release(&records)
+
+
+def index_put(view, int64_t slots_at, int64_t slots, int64_t first, int64_t begin_ms, columns):
+    """See L{smartgo.store.index.runkeys.pure_index_put}."""
+    cdef Py_buffer buffers[4]
+    cdef int held = 0, i
+    cdef int64_t count, unused = -1, entries_at = slots_at + slots * INDEX_SLOT_SIZE
+    cdef index_file file
+    hashes, offsets, stored = columns
+    if isinstance(hashes, list) or slots < 1 or first < 1 or slots_at < 0:
+        return None
+    count = len(hashes)
+    try:
+        for i, one in enumerate((view, hashes, offsets, stored)):
+            PyObject_GetBuffer(one, &buffers[i], PyBUF_SIMPLE if i else PyBUF_WRITABLE)
+            held += 1
+        if (buffers[1].len == count * sizeof(int) and buffers[2].len == count * sizeof(int64_t)
+                and buffers[3].len == count * sizeof(int64_t)
+                and entries_at + (first + count) * INDEX_ENTRY_SIZE <= buffers[0].len):
+            file.slots = <u8*>buffers[0].buf + slots_at
+            file.entries = <u8*>buffers[0].buf + entries_at
+            file.slot_count = slots
+            file.begin_ms = begin_ms
+            unused = put_keys(&file, first, count, <const int*>buffers[1].buf, <const int64_t*>buffers[2].buf,
+                              <const int64_t*>buffers[3].buf)
+    except (BufferError, TypeError, ValueError):
+        pass  # columns of another form
+    finally:
+        for i in range(held):
+            PyBuffer_Release(&buffers[i])
+    return None if unused < 0 else unused
 
 
 cdef class LogTail:

@@ -27,6 +27,7 @@ from smartgo.schema.index import (
     seconds_since,
 )
 from smartgo.schema.indexkeys import FEWEST, Keys
+from smartgo.store.index.runkeys import index_put
 
 if TYPE_CHECKING:
     from numpy import ndarray
@@ -116,6 +117,14 @@ class IndexFile:
         if self.header.index_count == FIRST_ENTRY:
             self._put_few(hashes[:1], offsets[:1], stored[:1])
             hashes, offsets, stored = hashes[1:], offsets[1:], stored[1:]
+        header, geometry = self.header, self._geometry
+        first, after = header.index_count, header.index_count + len(hashes)
+        rest = Keys(hashes, offsets, stored)
+        unused = index_put(self._view, HEADER_SIZE, geometry.slots, first, header.begin_ms, rest) if rest else None
+        if unused is not None:
+            used = header.used_slots + unused
+            self._end(self._view, after, used, int(offsets[0]), int(stored[0]), int(offsets[-1]), int(stored[-1]))
+            return count
         np = numpy_or_none() if count >= FEWEST else None
         if np is None:
             self._put_few(hashes, offsets, stored)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from array import array
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Final
 
@@ -21,10 +22,24 @@ def pure_index_keys(view: bytes | memoryview, starts: Sequence[int], base: int) 
     return b"", b"", b"", 0
 
 
+def pure_index_put(view: memoryview, slots_at: int, slots: int, first: int, begin_ms: int, columns: Keys) -> int | None:
+    """
+    Put keys into an index file: as entries from number C{first} on, with the slots that lead to them, not the header.
+
+    @param view: the whole file.
+    @param slots_at: the position of its slots; the entries follow behind C{slots} of them.
+    @param begin_ms: the store time from which the seconds of entries count.
+    @return: how many slots were free; C{None} where nothing was put, as the columns are lists: in Python always.
+    """
+    return None
+
+
 if TYPE_CHECKING:
     index_keys = pure_index_keys
+    index_put = pure_index_put
 else:
     index_keys = choose("index_keys", pure_index_keys)
+    index_put = choose("index_put", pure_index_put)
 
 
 def keys_of_run(view: bytes | memoryview, starts: Sequence[int], base: int) -> Keys:
@@ -44,9 +59,5 @@ def keys_of_run(view: bytes | memoryview, starts: Sequence[int], base: int) -> K
 
 
 def _columns(hashes: bytes, offsets: bytes, stored: bytes) -> Keys:
-    """Return columns as lists."""
-    return Keys(
-        memoryview(hashes).cast("i").tolist(),
-        memoryview(offsets).cast("q").tolist(),
-        memoryview(stored).cast("q").tolist(),
-    )
+    """Return columns as arrays of Python's."""
+    return Keys(array("i", hashes), array("q", offsets), array("q", stored))
