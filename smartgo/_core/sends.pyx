@@ -795,13 +795,13 @@ cdef class Hub:
     def attach(self, link, handle, source):
         """See L{PureHub.attach}."""
         cdef Lane lane
-        fd = handle.fileno()
         try:
             if self.poller is None:
                 self.poller = self.make_poller(self.ready)
                 if self.poller is None:
-                    return None
+                    return None  # the handle may well be no socket
                 self.epoll = self.poller.fileno()
+            fd = handle.fileno()
             self.poller.add(fd)
         except OSError:
             self.leave_if_empty()

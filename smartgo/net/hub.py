@@ -119,12 +119,12 @@ class PureHub:
         @param source: where its frames may be taken in runs.
         @return: C{None} where there can be no hub, or no room in it; the transport has to read.
         """
-        lane = Lane(link, handle.fileno(), handle.recv)
         try:
             if self._poller is None:
                 self._poller = self._make_poller(self._ready)
                 if self._poller is None:
-                    return None
+                    return None  # the handle may well be no socket
+            lane = Lane(link, handle.fileno(), handle.recv)
             self._poller.add(lane.fd)
         except OSError:
             self._leave_if_empty()
