@@ -77,6 +77,22 @@ class LackingBrokers:
         return "" if registered else "no broker is registered"
 
 
+async def not_found_by(work: SessionWork, session: ClusterSession) -> CommandError | None:
+    """
+    Run C{work(session)}; return its error where what it looked for is not there, and C{None} where it succeeds.
+
+    @raise CommandError, SmartgoError: any other error of C{work}.
+    """
+    try:
+        await work(session)
+    except (SmartgoError, CommandError) as error:
+        failure = command_error(error) if isinstance(error, SmartgoError) else error
+        if failure.exit_code != MISSING:
+            raise
+        return failure
+    return None
+
+
 def incomplete(found: CommandError, lacks: str) -> CommandError:
     """
     Return the error of a search that found nothing while brokers are lacking: they may have it.
@@ -196,13 +212,7 @@ class ReadingOptions:
         lacking = LackingBrokers()
 
         async def whole(session: ClusterSession) -> None:
-            failure: CommandError | None = None
-            try:
-                await work(session)
-            except (SmartgoError, CommandError) as error:
-                failure = command_error(error) if isinstance(error, SmartgoError) else error
-                if failure.exit_code != MISSING:
-                    raise
+            failure = await not_found_by(work, session)
             if failure is None and one:
                 return
             memory, registered = await self.ask(session)

@@ -13,12 +13,11 @@ from typing import TypeVar
 
 from smartgo.cli.support.membermemory import ask_memory
 from smartgo.cli.support.rest import RestOptions
-from smartgo.cli.support.running import MISSING, TRY_AGAIN, CommandError, command_error
+from smartgo.cli.support.running import TRY_AGAIN, CommandError
 from smartgo.cli.support.session import ClusterOptions, ClusterSession, SessionWork
-from smartgo.cli.support.wholeanswers import LackingBrokers, incomplete, options_as, say
+from smartgo.cli.support.wholeanswers import LackingBrokers, incomplete, not_found_by, options_as, say
 from smartgo.client.administration.brokers import places_of
 from smartgo.client.internal.route import MASTER
-from smartgo.errors import SmartgoError
 
 T = TypeVar("T")
 
@@ -45,13 +44,9 @@ class ChangingOptions:
                 return
             words = f"this does not reach {_listed(reasons)}"
             say(words)
-            try:
-                await work(session)
-            except (SmartgoError, CommandError) as error:
-                failure = command_error(error) if isinstance(error, SmartgoError) else error
-                if failure.exit_code != MISSING:
-                    raise
-                raise incomplete(failure, words) from None
+            failure = await not_found_by(work, session)
+            if failure is not None:
+                raise incomplete(failure, words)
             raise CommandError(
                 f"nothing changes at {', '.join(reasons)}: run the command again when all brokers are back", TRY_AGAIN
             )
