@@ -2,7 +2,7 @@
 
 #include "crc32.h"
 
-enum { BORN_V6 = 0x10, STORE_V6 = 0x20, TRANSACTION = 0xC, V4_HOST = 8, V6_HOST = 20, ITEM_HEAD = 20, SEPARATOR = 2 };
+enum { ITEM_HEAD = 20 };
 
 static u8 *put_head(u8 *o, const send_rules *rules, const log_tail *log, const queue_tail *queue,
                     const send_request *request, span born_host, span body, int64_t message_flag, int64_t size,
@@ -111,7 +111,7 @@ static const u8 *read_item(const u8 *p, const u8 *end, item *found)
 
 static int needs_separator(span own)
 {
-    return own.n && own.p[own.n - 1] != SEPARATOR;
+    return own.n && own.p[own.n - 1] != PAIR_END;
 }
 
 /* Bytes of the properties that are stored of an item; all but the last end with a separator. */
@@ -168,10 +168,10 @@ void write_batch(const send_rules *rules, const log_tail *log, const queue_tail 
         o = put16(o, (uint32_t)properties);
         o = put_span(o, one.own);
         if (needs_separator(one.own))
-            *o++ = SEPARATOR;
+            *o++ = PAIR_END;
         o = put_span(o, (span){rules->properties, plan->tail_size});
         if (!last)
-            *o = SEPARATOR;
+            *o = PAIR_END;
         stored_tag_code(one.own, &tag_codes[i]);
         put_unit(units + UNIT_SIZE * i, offset, size, tag_codes[i]);
         offsets[i] = offset;

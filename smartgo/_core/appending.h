@@ -7,10 +7,11 @@
 #define SMARTGO_APPENDING_H
 
 #include "bytes.h"
+#include "layout.h"
 #include "properties.h"
 #include "sendheader.h"
 
-enum { UNIT_SIZE = 20, HOSTS_SIZE = 16, RECORD_LIMIT = 16 * 1024 * 1024 };
+enum { HOSTS_SIZE = 2 * V4_HOST, RECORD_LIMIT = 16 * 1024 * 1024 };
 
 /* The end of the log. */
 typedef struct {

@@ -24,6 +24,11 @@ static inline uint32_t get32(const u8 *p)
     return (uint32_t)p[0] << 24 | (uint32_t)p[1] << 16 | (uint32_t)p[2] << 8 | p[3];
 }
 
+static inline int64_t get64(const u8 *p)
+{
+    return (int64_t)((uint64_t)get32(p) << 32 | get32(p + 4));
+}
+
 static inline u8 *put16(u8 *o, uint32_t v)
 {
     o[0] = (u8)(v >> 8);
@@ -90,13 +95,17 @@ static inline int holds(span s, const char *word, int64_t n)
     return 0;
 }
 
-/* Java's String.hashCode of ASCII text. */
-static inline uint32_t java_hash(span s)
+/* Java's String.hashCode of ASCII text behind text with the hash h; 0 for none. */
+static inline uint32_t java_hash_on(uint32_t h, span s)
 {
-    uint32_t h = 0;
     for (int64_t i = 0; i < s.n; i++)
         h = h * 31 + s.p[i];
     return h;
+}
+
+static inline uint32_t java_hash(span s)
+{
+    return java_hash_on(0, s);
 }
 
 #endif

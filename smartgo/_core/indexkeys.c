@@ -1,32 +1,21 @@
 #include "indexkeys.h"
 
+#include "layout.h"
+
 enum {
     MAGIC_AT = 4,
     SYS_FLAG_AT = 36,
     BORN_HOST_AT = 48,
-    V4_SIZE = 8,
-    V6_SIZE = 20,
     STORED_SIZE = 8,
     BEFORE_BODY = 16, /* from the store host on: reconsumption, prepared offset, and the body's length */
     LEAST = 91,
-    BORN_V6 = 0x10,
-    STORE_V6 = 0x20,
-    TRANSACTION = 0xC,
-    ROLLBACK = 0xC,
-    PAIR_END = 2
+    ROLLBACK = 0xC
 };
-
-static uint32_t hash_on(uint32_t h, span s)
-{
-    for (int64_t i = 0; i < s.n; i++)
-        h = h * 31 + s.p[i];
-    return h;
-}
 
 /* The number that the index has for a key: the absolute value of Java's hash, 0 where there is none. */
 static int32_t index_hash(uint32_t prefix, span key)
 {
-    uint32_t h = hash_on(prefix, key);
+    uint32_t h = java_hash_on(prefix, key);
     return (int32_t)(h < 0x80000000u ? h : (0 - h) & 0x7FFFFFFFu);
 }
 
@@ -42,8 +31,8 @@ int index_keys_of(const u8 *p, int64_t room, int32_t *hashes, int64_t *stored_ms
     int64_t size = (int32_t)get32(p), sys_flag = get32(p + SYS_FLAG_AT);
     if (size < LEAST || size > room)
         return -1;
-    int64_t stored_at = BORN_HOST_AT + (sys_flag & BORN_V6 ? V6_SIZE : V4_SIZE);
-    int64_t body_at = stored_at + STORED_SIZE + (sys_flag & STORE_V6 ? V6_SIZE : V4_SIZE) + BEFORE_BODY;
+    int64_t stored_at = BORN_HOST_AT + (sys_flag & BORN_V6 ? V6_HOST : V4_HOST);
+    int64_t body_at = stored_at + STORED_SIZE + (sys_flag & STORE_V6 ? V6_HOST : V4_HOST) + BEFORE_BODY;
     if (body_at + 3 > size)
         return -1;
     int64_t body_size = (int32_t)get32(p + body_at - 4);
@@ -72,7 +61,7 @@ int index_keys_of(const u8 *p, int64_t room, int32_t *hashes, int64_t *stored_ms
     }
     if (!is_ascii(unique) || !is_ascii(words))
         return -1;
-    uint32_t prefix = hash_on(hash_on(0, topic), (span){(const u8 *)"#", 1});
+    uint32_t prefix = java_hash_on(java_hash(topic), (span){(const u8 *)"#", 1});
     int count = 0;
     if (unique.n)
         hashes[count++] = index_hash(prefix, unique);

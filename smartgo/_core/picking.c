@@ -12,11 +12,6 @@ enum {
 
 #define EXTENSION_LIMIT (-2147483648LL) /* a smaller code is an address, and may match */
 
-static int64_t get64(const u8 *p)
-{
-    return (int64_t)((uint64_t)get32(p) << 32 | get32(p + 4));
-}
-
 static int is_wanted(const pick_request *request, int64_t code)
 {
     const int64_t *codes = request->codes;
@@ -58,7 +53,7 @@ int pick_records(const pick_request *request, const log_window *log, const u8 *u
     int checked = 0;
     log_run *run = NULL;
     *found = (picked){.next_offset = request->offset, .last = get64(units)};
-    for (const u8 *unit = units; unit < units + count * QUEUE_UNIT_SIZE; unit += QUEUE_UNIT_SIZE, found->next_offset++) {
+    for (const u8 *unit = units; unit < units + count * UNIT_SIZE; unit += UNIT_SIZE, found->next_offset++) {
         int64_t physical = get64(unit), size = (int32_t)get32(unit + 8);
         if (request->codes && !is_wanted(request, get64(unit + 12)))
             continue;
@@ -97,7 +92,7 @@ int adjacent_records(const u8 *units, int64_t count, int64_t *first, int64_t *la
 {
     uint64_t end = (uint64_t)get64(units); /* damaged units may lead anywhere */
     *first = (int64_t)end;
-    for (const u8 *unit = units; unit < units + count * QUEUE_UNIT_SIZE; unit += QUEUE_UNIT_SIZE) {
+    for (const u8 *unit = units; unit < units + count * UNIT_SIZE; unit += UNIT_SIZE) {
         int32_t length = (int32_t)get32(unit + 8);
         if (length <= 0 || (uint64_t)get64(unit) != end)
             return 0;

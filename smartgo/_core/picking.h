@@ -3,8 +3,7 @@
 #define SMARTGO_PICKING_H
 
 #include "bytes.h"
-
-enum { QUEUE_UNIT_SIZE = 20 };
+#include "layout.h"
 
 /* A log file: base is the physical offset of its first byte, end that behind the last one written. */
 typedef struct {

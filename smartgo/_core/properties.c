@@ -1,6 +1,8 @@
 #include "properties.h"
 
-enum { PAIR_END = 2, NAME_END = 1, KEYS_LIMIT = 64, CROWD = 8 };
+#include "layout.h"
+
+enum { KEYS_LIMIT = 64, CROWD = 8 };
 
 typedef struct {
     span pair, name;

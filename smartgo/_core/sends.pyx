@@ -49,8 +49,10 @@ cdef extern from "properties.h":
         const span *names
         int count
 
-cdef extern from "appending.h":
+cdef extern from "layout.h":
     enum: UNIT_SIZE
+
+cdef extern from "appending.h":
     ctypedef struct log_tail:
         int64_t end, torn, stored_ms, now_ms, base, limit, size
         u8 *at
@@ -96,7 +98,6 @@ cdef extern from "indexput.h":
                      const int64_t *stored_ms)
 
 cdef extern from "picking.h":
-    enum: QUEUE_UNIT_SIZE
     ctypedef struct log_window:
         const u8 *at
         int64_t base, end
@@ -445,7 +446,7 @@ def pick_units(QueueTail queue not None, int64_t offset, units, codes, limit, wi
         PyObject_GetBuffer(units, &packed, PyBUF_SIMPLE)
         has_packed = True
         log.at = <const u8*>content.buf
-        count = packed.len // QUEUE_UNIT_SIZE
+        count = packed.len // UNIT_SIZE
         if count < 1 or log.end - log.base > content.len:
             return None
         runs = <log_run*>malloc(count * sizeof(log_run))
@@ -469,9 +470,9 @@ def adjacent_units(units):
     cdef int64_t first, last, size
     PyObject_GetBuffer(units, &packed, PyBUF_SIMPLE)
     try:
-        if packed.len < QUEUE_UNIT_SIZE:
+        if packed.len < UNIT_SIZE:
             return None
-        if not adjacent_records(<const u8*>packed.buf, packed.len // QUEUE_UNIT_SIZE, &first, &last, &size):
+        if not adjacent_records(<const u8*>packed.buf, packed.len // UNIT_SIZE, &first, &last, &size):
             return None
         return first, last, size
     finally:

@@ -82,13 +82,13 @@ static void append(const send_rules *rules, log_tail *log, queue_tail *queue, co
 static void pick(const u8 *data, int64_t size)
 {
     static const int64_t codes[] = {-7, 0, 1, 2, 3, 5, 8, 13, 21, 34};
-    int64_t first, last, all, count = size / 2 / QUEUE_UNIT_SIZE;
+    int64_t first, last, all, count = size / 2 / UNIT_SIZE;
     if (count < 1)
         return;
     log_run *runs = malloc((size_t)count * sizeof *runs);
-    int64_t room = size - count * QUEUE_UNIT_SIZE;
+    int64_t room = size - count * UNIT_SIZE;
     u8 *log_file = malloc((size_t)room);
-    memcpy(log_file, data + count * QUEUE_UNIT_SIZE, (size_t)room);
+    memcpy(log_file, data + count * UNIT_SIZE, (size_t)room);
     log_window log = {log_file, 0, room};
     for (int way = 0; way < 4; way++) {
         pick_request request = {.topic_part = SPAN("\001T"), .queue_id = 0, .checked_until = way, .max_count = 4 * way + 1, .max_size = 400};
