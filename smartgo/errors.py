@@ -154,6 +154,10 @@ class NoPermission(RequestRefused):
     code = 16
 
 
+class AccessDenied(RequestRefused):
+    """Access control does not allow this; code 1, as C{AclException} of RocketMQ 4.9 is answered."""
+
+
 class TopicNotExist(RequestRefused):
     """No such topic here, and it may not be created on the fly."""
 

@@ -42,6 +42,12 @@ class CredentialsTests(SynchronousTestCase):
         KEY.sign(request)
         self.assertTrue(KEY.signed(received(request)))
 
+    def test_added_later(self) -> None:
+        """A field that RocketMQ's clients add after they signed does not count (docs/spec/remoting#acl)."""
+        request = signed(topic="T", key="K")
+        request.fields["_UNIQUE_KEY_QUERY"] = "true"
+        self.assertTrue(KEY.signed(received(request)))
+
     def test_changed(self) -> None:
         """One that was changed on its way, or is signed by another key, is not signed by ours."""
         whole = signed(a="1", b="ü\ud800")

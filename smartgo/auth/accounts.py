@@ -1,0 +1,156 @@
+"""
+Accounts and their rights.
+
+Source: C{Permission}, C{PlainAccessResource} and C{PlainPermissionManager} of RocketMQ 4.9.7; docs/spec/remoting#acl.
+As there, a group's rights are kept under the name of its retry topic, so that one table holds topics and groups.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from enum import IntFlag
+from types import MappingProxyType
+from typing import Final, NamedTuple
+
+from smartgo.auth.addresses import AddressPattern
+from smartgo.schema.signature import AccessKey
+from smartgo.schema.topics import RETRY_PREFIX
+
+
+class Permission(IntFlag):
+    """
+    Rights for a topic or a group, with RocketMQ's numbers.
+
+    C{DENY} outweighs all others. C{ANY} is only needed, never owned: either C{PUB} or C{SUB} is enough.
+    """
+
+    DENY = 1
+    ANY = 2
+    PUB = 4
+    SUB = 8
+
+    def covers(self, needed: Permission) -> bool:
+        """Tell whether who owns this may do what needs C{needed}."""
+        if self & Permission.DENY:
+            return False
+        if needed & Permission.ANY:
+            return bool(self & (Permission.PUB | Permission.SUB))
+        return bool(self & needed)
+
+    @property
+    def words(self) -> str:
+        """The permission as C{plain_acl.yml} writes it."""
+        if self & Permission.DENY:
+            return "DENY"
+        both = self | (Permission.PUB | Permission.SUB if self & Permission.ANY else self)
+        joint = " or " if self & Permission.ANY else "|"
+        return joint.join(str(one.name) for one in (Permission.PUB, Permission.SUB) if both & one)
+
+
+PERMISSIONS: Final[Mapping[str, Permission]] = MappingProxyType(
+    {
+        "PUB": Permission.PUB,
+        "SUB": Permission.SUB,
+        "PUB|SUB": Permission.PUB | Permission.SUB,
+        "SUB|PUB": Permission.PUB | Permission.SUB,
+        "DENY": Permission.DENY,
+    }
+)
+"""The permissions that C{plain_acl.yml} can name; RocketMQ reads any other text as C{DENY}."""
+
+
+def named(resource: str) -> str:
+    """Return what a resource is called in sentences: C{topic orders}, C{group billing}."""
+    if resource.startswith(RETRY_PREFIX):
+        return f"group {resource[len(RETRY_PREFIX) :]}"
+    return f"topic {resource}"
+
+
+class Rights(NamedTuple):
+    """
+    The permissions of an account.
+
+    @ivar admin: it may do what only administrators may; without C{resources} it may do everything.
+    @ivar topics: its permission for topics that C{resources} does not name.
+    @ivar groups: its permission for groups that C{resources} does not name.
+    @ivar resources: permissions by topic, and by retry topic for groups.
+    """
+
+    admin: bool = False
+    topics: Permission = Permission.DENY
+    groups: Permission = Permission.DENY
+    resources: Mapping[str, Permission] = MappingProxyType({})
+
+    @property
+    def unlimited(self) -> bool:
+        """Tell whether no permission has to be looked up: an administrator whom no permission was written for."""
+        return self.admin and not self.resources
+
+    def of(self, resource: str) -> tuple[Permission, str]:
+        """Return the permission for a resource, and which setting gives it."""
+        group = resource.startswith(RETRY_PREFIX)
+        owned = self.resources.get(resource)
+        if owned is not None:
+            return owned, "groupPerms" if group else "topicPerms"
+        return (self.groups, "defaultGroupPerm") if group else (self.topics, "defaultTopicPerm")
+
+    def publishes(self) -> bool:
+        """Tell whether there is a topic that may be published to."""
+        if self.unlimited or self.topics.covers(Permission.PUB):
+            return True
+        return any(
+            owned.covers(Permission.PUB)
+            for resource, owned in self.resources.items()
+            if not resource.startswith(RETRY_PREFIX)
+        )
+
+
+class AccessAccount:
+    """
+    A client's identity: a key, its secret, its rights, and where its requests need no signature.
+
+    @ivar name: the public name of the key.
+    @ivar key: checks signatures.
+    @ivar rights: what it may do.
+    @ivar unsigned_from: requests from there count as this account's without a signature.
+    """
+
+    __slots__ = ("key", "name", "rights", "unsigned_from")
+
+    def __init__(self, key: AccessKey, rights: Rights, unsigned_from: AddressPattern | None = None) -> None:
+        self.name = key.access_key
+        self.key = key
+        self.rights = rights
+        self.unsigned_from = AddressPattern("") if unsigned_from is None else unsigned_from
+
+    def __repr__(self) -> str:
+        """Leave the secret out (reliability X18)."""
+        return f"<account {self.name}>"
+
+
+class AccessRules:
+    """
+    All accounts, and where requests of any account need no signature. Never changed: a new file makes new rules.
+
+    @ivar accounts: by the public names of their keys.
+    @ivar unsigned_from: requests from there are taken for the account's that they name.
+    @ivar notes: what in the file has no effect, or not the one that one might expect; sentences without secrets.
+    """
+
+    __slots__ = ("accounts", "notes", "unsigned_from")
+
+    def __init__(
+        self,
+        accounts: Iterable[AccessAccount] = (),
+        unsigned_from: Iterable[AddressPattern] = (),
+        notes: Iterable[str] = (),
+    ) -> None:
+        self.accounts: Mapping[str, AccessAccount] = MappingProxyType({one.name: one for one in accounts})
+        self.unsigned_from = tuple(unsigned_from)
+        self.notes = tuple(notes)
+
+    def needs_no_signature(self, account: AccessAccount, ip: str) -> str:
+        """Return the setting by which requests of an account from an address need no signature; empty if they do."""
+        if any(pattern.matches(ip) for pattern in self.unsigned_from):
+            return "globalWhiteRemoteAddresses"
+        return "whiteRemoteAddress" if account.unsigned_from.matches(ip) else ""

@@ -1,0 +1,159 @@
+"""
+Decisions about requests: who sent one, whether he may, and why, in words.
+
+Order of the checks as in C{PlainPermissionManager.validate} of RocketMQ 4.9.7 (docs/spec/remoting#acl), with the
+differences of docs/spec/reliability#X2 to X4: an unknown key and a wrong signature look alike, an address without
+signatures still needs permissions, the trace topic is exempt for itself only, an unlisted code is denied.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Final, NamedTuple
+
+from smartgo.auth.accounts import AccessAccount, AccessRules, Permission, named
+from smartgo.auth.needs import NEEDS, ResourceNeed, Role, resource_needs
+from smartgo.errors import AccessDenied, RequestRefused
+from smartgo.schema.codes import RequestCode
+from smartgo.schema.command import Command
+from smartgo.schema.signature import ACCESS_KEY, AccessKey
+from smartgo.schema.topics import TRACE_TOPIC
+
+_NOBODY: Final = AccessKey("", "an unknown key costs as much time as a known one")
+
+
+class SenderIdentity(NamedTuple):
+    """
+    The sender of a request.
+
+    @ivar account: whose rights count; C{None} where the request is denied or names nobody.
+    @ivar refusal: why the request is denied; empty where it is not.
+    @ivar proof: what shows that it is the account's, in words.
+    """
+
+    account: AccessAccount | None
+    refusal: str = ""
+    proof: str = ""
+
+
+class AccessDecision(NamedTuple):
+    """
+    The answer to a request.
+
+    @ivar allowed: whether it may be processed.
+    @ivar reason: why, in words; what a client that was denied is told.
+    """
+
+    allowed: bool
+    reason: str
+
+
+def identify(rules: AccessRules, request: Command, ip: str) -> SenderIdentity:
+    """
+    Find out who sent a request.
+
+    @param ip: the address that it comes from.
+    """
+    name = request.fields.get(ACCESS_KEY)
+    if not name:
+        if any(pattern.matches(ip) for pattern in rules.unsigned_from):
+            return SenderIdentity(
+                None, proof=f"globalWhiteRemoteAddresses names {ip}, but the request names no account"
+            )
+        return SenderIdentity(None, "No accessKey is configured")
+    account = rules.accounts.get(name)
+    if account is not None:
+        setting = rules.needs_no_signature(account, ip)
+        if setting:
+            return SenderIdentity(account, proof=f"{setting} names {ip}")
+    if (_NOBODY if account is None else account.key).signed(request) and account is not None:
+        return SenderIdentity(account, proof="the signature is right")
+    return SenderIdentity(None, f"Check signature failed for accessKey={name}")
+
+
+def authorize(account: AccessAccount | None, code: int, needs: Iterable[ResourceNeed]) -> AccessDecision:
+    """
+    Decide about a request whose sender is known.
+
+    @param account: the sender; C{None} for a sender without an account, from an address that needs no signature.
+    @param needs: the permissions that it needs, as L{resource_needs} returns them.
+    """
+    need = NEEDS.get(code)
+    if need is None:
+        return AccessDecision(False, f"request code {code} is not known to access control")
+    if need.role is Role.HEALTH:
+        return AccessDecision(True, f"{_code_name(code)} is open to everybody who has said who he is")
+    if account is None:
+        return AccessDecision(False, f"{_code_name(code)} needs permissions, and no accessKey says whose they are")
+    rights = account.rights
+    if need.role is Role.ADMIN:
+        if rights.admin:
+            return AccessDecision(True, f"accessKey={account.name} is an administrator")
+        return AccessDecision(
+            False, f"Need admin permission for request code={code}, but accessKey={account.name} is not"
+        )
+    if rights.unlimited:
+        return AccessDecision(True, f"accessKey={account.name} is an administrator without a list of permissions")
+    reasons = []
+    for resource, needed in needs:
+        allowed, reason = _permitted(account, resource, needed)
+        if not allowed:
+            return AccessDecision(False, reason)
+        reasons.append(reason)
+    if not reasons and need.role is Role.PUBLISHER:
+        if not rights.publishes():
+            return AccessDecision(False, f"accessKey={account.name} may not publish to any topic")
+        reasons.append(f"accessKey={account.name} may publish to a topic")
+    return AccessDecision(True, "; ".join(reasons) or f"{_code_name(code)} names no topic and no group here")
+
+
+def _permitted(account: AccessAccount, resource: str, needed: Permission) -> tuple[bool, str]:
+    """Decide about one resource of a request."""
+    if resource == TRACE_TOPIC and needed is Permission.PUB:
+        return True, f"every account may publish its traces to {named(resource)}"
+    owned, setting = account.rights.of(resource)
+    if owned.covers(needed):
+        return True, f"{setting} of accessKey={account.name} gives {owned.words} for {named(resource)}"
+    return False, (
+        f"No permission for {named(resource)}: {needed.words} is needed, "
+        f"{setting} of accessKey={account.name} gives {owned.words}"
+    )
+
+
+def decide(rules: AccessRules, request: Command, ip: str) -> AccessDecision:
+    """
+    Decide about a request.
+
+    @param ip: the address that it comes from.
+    """
+    code = request.code
+    need = NEEDS.get(code)
+    if need is None:
+        return authorize(None, code, ())
+    identity = identify(rules, request, ip)
+    if identity.refusal:
+        return AccessDecision(False, identity.refusal)
+    try:
+        needs = resource_needs(need, request)
+    except RequestRefused as error:
+        return AccessDecision(False, str(error))
+    decision = authorize(identity.account, code, needs)
+    if decision.allowed:
+        return AccessDecision(True, f"{identity.proof}; {decision.reason}")
+    return decision
+
+
+def check(rules: AccessRules, request: Command, ip: str) -> None:
+    """
+    Let a request pass, or refuse it.
+
+    @param ip: the address that it comes from.
+    @raise AccessDenied: with the reason.
+    """
+    decision = decide(rules, request, ip)
+    if not decision.allowed:
+        raise AccessDenied(decision.reason)
+
+
+def _code_name(code: int) -> str:
+    return f"request {code} ({RequestCode(code).name})"
