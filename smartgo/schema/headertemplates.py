@@ -22,13 +22,13 @@ from smartgo.schema.headers.offsets import UpdateOffsetRequest
 from smartgo.schema.headers.pull import PullRequest
 from smartgo.schema.headers.send import SendRequest, SendRequestV2
 
-_SEND: Final = ("queue_id", "born_timestamp", "properties")
+_SEND: Final = ("queue_id", "born_timestamp", "properties", "signature")
 
 CHANGING: Final[dict[type[Header], tuple[str, ...]]] = {
     SendRequest: _SEND,
     SendRequestV2: _SEND,
-    PullRequest: ("queue_id", "queue_offset", "max_msg_nums", "commit_offset"),
-    UpdateOffsetRequest: ("queue_id", "commit_offset"),
+    PullRequest: ("queue_id", "queue_offset", "max_msg_nums", "commit_offset", "signature"),
+    UpdateOffsetRequest: ("queue_id", "commit_offset", "signature"),
 }
 """The attributes that differ from one request of a client to the next; texts and numbers."""
 

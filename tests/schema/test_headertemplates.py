@@ -69,6 +69,14 @@ class MemoryTests(SynchronousTestCase):
         self.learn(raw_of(11, PULL))
         self.same(raw_of(11, PULL | {"queueId": "5", "queueOffset": "49", "maxMsgNums": "10", "commitOffset": "48"}))
 
+    def test_signed(self) -> None:
+        """Signed requests, each with a signature of its own, are found; those of another key are not."""
+        signed = {"AccessKey": "RocketMQ", "Signature": "7HYobZrs+lmFjqJIGfwTdxtHTmg="}
+        for code, fields in ((310, SEND), (11, PULL)):
+            self.learn(raw_of(code, fields | signed))
+            self.same(raw_of(code, fields | signed | {"Signature": "x" * 27 + "="}))
+            self.assertIsNone(self.cache.find(raw_of(code, fields | signed | {"AccessKey": "rocketMQ"})))
+
     def test_decode(self) -> None:
         """A frame decoded by a template reads as it does in full, and the header is its own."""
         for number in range(3):

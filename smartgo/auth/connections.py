@@ -1,0 +1,123 @@
+"""
+Access control of connections: what was decided about a connection is remembered until the rules change.
+
+RocketMQ checks the signature of each request, which costs about half as much as to store a message. Where nobody can
+read or replay what a client sends (TLS, or this machine), one right signature shows whose connection it is: later
+requests that name the same key have its rights without a look at their signatures. Elsewhere, each request has to be
+signed, since one that was overheard could be sent over a connection of the listener's to open that; only the
+permissions are remembered (docs/decisions/hooks-see-each-request).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Hashable
+from operator import attrgetter
+from typing import Any, Final
+
+from smartgo.auth.accounts import AccessAccount, AccessRules
+from smartgo.auth.decisions import authorize, identify
+from smartgo.auth.needs import NEEDS, resource_needs
+from smartgo.errors import AccessDenied
+from smartgo.schema.codes import RequestCode
+from smartgo.schema.command import Command
+from smartgo.schema.signature import ACCESS_KEY
+
+MOST_REMEMBERED: Final = 1024
+"""Decisions that are remembered for a connection; one more forgets all of them."""
+
+_topic: Final = attrgetter("access_key", "topic")
+_topic_and_group: Final = attrgetter("access_key", "topic", "consumer_group")
+
+_NAMES: Final[dict[int, Callable[[Any], Hashable]]] = {
+    RequestCode.SEND_MESSAGE: _topic,
+    RequestCode.SEND_MESSAGE_V2: _topic,
+    RequestCode.SEND_BATCH_MESSAGE: _topic,
+    RequestCode.SEND_REPLY_MESSAGE: _topic,
+    RequestCode.SEND_REPLY_MESSAGE_V2: _topic,
+    RequestCode.PULL_MESSAGE: _topic_and_group,
+    RequestCode.LITE_PULL_MESSAGE: _topic_and_group,
+    RequestCode.QUERY_CONSUMER_OFFSET: _topic_and_group,
+    RequestCode.UPDATE_CONSUMER_OFFSET: _topic_and_group,
+}
+"""Of frequent requests, whose headers are decoded to their typed forms: the account and all resources they name."""
+
+
+class AccessControl:
+    """
+    The rules in force.
+
+    @ivar rules: replaced as a whole, never changed.
+    """
+
+    def __init__(self, rules: AccessRules) -> None:
+        self.rules = rules
+
+    def replace(self, rules: AccessRules) -> None:
+        """Apply other rules from now on, to open connections as well."""
+        self.rules = rules
+
+
+class ConnectionAccess:
+    """The decisions about the requests of one connection."""
+
+    __slots__ = ("_account", "_allowed", "_control", "_ip", "_private", "_rules")
+
+    def __init__(self, control: AccessControl, ip: str, private: bool = False) -> None:
+        """
+        @param ip: the address that it comes from.
+        @param private: nobody can read or replay what is sent over it: one signature is enough.
+        """
+        self._control = control
+        self._ip = ip
+        self._private = private
+        self._rules = control.rules
+        self._account: AccessAccount | None = None
+        self._allowed: set[Hashable] = set()
+
+    def check(self, request: Command) -> None:
+        """
+        Let a request pass, or refuse it.
+
+        @raise AccessDenied: with the reason.
+        @raise smartgo.errors.RequestRefused: the request cannot be read.
+        """
+        if self._rules is not self._control.rules:
+            self._rules = self._control.rules
+            self._account = None
+            self._allowed = set()
+        code = request.code
+        header = request.header
+        names = _NAMES.get(code) if header is not None else None
+        known = None
+        if names is not None:
+            known = (code, names(header))
+            if self._private and known in self._allowed:
+                return
+        need = NEEDS.get(code)
+        if need is None:
+            raise AccessDenied(authorize(None, code, ()).reason)
+        account = self._identified(request)
+        if known is not None and known in self._allowed:
+            return
+        decision = authorize(account, code, resource_needs(need, request))
+        if not decision.allowed:
+            raise AccessDenied(decision.reason)
+        if known is not None:
+            if len(self._allowed) >= MOST_REMEMBERED:
+                self._allowed.clear()
+            self._allowed.add(known)
+
+    def _identified(self, request: Command) -> AccessAccount | None:
+        """
+        Return whose request it is.
+
+        @raise AccessDenied: there is nothing that shows it.
+        """
+        if self._account is not None and request.fields.get(ACCESS_KEY) == self._account.name:
+            return self._account
+        identity = identify(self._rules, request, self._ip)
+        if identity.refusal:
+            raise AccessDenied(identity.refusal)
+        if self._private and self._account is None:
+            self._account = identity.account
+        return identity.account

@@ -1,0 +1,39 @@
+"""A hook that is made anew for each connection, so that it can remember what it has decided there."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TypeAlias
+from weakref import ref
+
+from smartgo.remoting.interfaces import IPeer
+from smartgo.remoting.processor import RequestHook
+from smartgo.schema.command import Command
+
+RequestCheck: TypeAlias = "Callable[[Command], None]"
+"""Lets a request of one connection pass; raises L{RequestRefused<smartgo.errors.RequestRefused>} to stop it."""
+
+
+class ConnectionHook(RequestHook):
+    """Asks about each request the check that belongs to its connection."""
+
+    def __init__(self, make_check: Callable[[IPeer], RequestCheck]) -> None:
+        """
+        @param make_check: makes the check of a connection at its first request; the check must not keep the
+            connection, or it is never freed.
+        """
+        self._make_check = make_check
+        self._checks: dict[int, tuple[RequestCheck, ref[IPeer]]] = {}
+
+    def __len__(self) -> int:
+        """Return the number of connections that have a check."""
+        return len(self._checks)
+
+    def before(self, peer: IPeer, request: Command) -> None:
+        """Let a request pass, or stop it by what the check raises."""
+        known = self._checks.get(id(peer))
+        if known is None:
+            number = id(peer)
+            known = self._make_check(peer), ref(peer, lambda _: self._checks.pop(number, None))
+            self._checks[number] = known
+        known[0](request)

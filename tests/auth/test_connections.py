@@ -1,0 +1,158 @@
+"""Tests of L{smartgo.auth.connections}."""
+
+from __future__ import annotations
+
+from twisted.trial.unittest import SynchronousTestCase
+
+from smartgo.auth import connections, decisions
+from smartgo.auth.connections import MOST_REMEMBERED, AccessControl, ConnectionAccess
+from smartgo.auth.plainacl import read_plain_acl
+from smartgo.errors import AccessDenied
+from smartgo.schema.codes import RequestCode
+from smartgo.schema.command import Command, decode, encode
+from smartgo.schema.commandlayout import BINARY, JSON
+from smartgo.schema.headers.send import SendRequest
+from smartgo.schema.signature import AccessKey
+from tests.auth.test_decisions import ALLOWED, ELSEWHERE, RULES
+from tests.auth.test_decisions import request as example
+from tests.auth.test_needs import EXAMPLES
+
+
+def send(
+    topic: str, key: str = "publisher", secret: str = "secret-1", encoding: int = JSON, code: int = 310
+) -> Command:
+    """Return a send as it arrives, with the typed header of the fast path."""
+    fields = {"a": "p", "b": topic, "c": "TBW102", "d": "4", "e": "0", "f": "0", "g": "1600000000000", "h": "0"}
+    made = Command.request(code, fields=fields, body=b"Hello")
+    made.encoding = encoding
+    if key:
+        AccessKey(key, secret).sign(made)
+    received = decode(encode(made)[4:])
+    assert received.header is not None
+    return received
+
+
+class ConnectionAccessTests(SynchronousTestCase):
+    """The decisions about a connection."""
+
+    def setUp(self) -> None:
+        """Count how often a signature is looked at."""
+        self.control = AccessControl(RULES)
+        self.private = ConnectionAccess(self.control, ELSEWHERE, private=True)
+        self.public = ConnectionAccess(self.control, ELSEWHERE)
+        self.identified = 0
+        self.authorized = 0
+        identify, authorize = decisions.identify, decisions.authorize
+
+        def counted_identify(*args: object) -> object:
+            self.identified += 1
+            return identify(*args)  # type: ignore[arg-type]
+
+        def counted_authorize(*args: object) -> object:
+            self.authorized += 1
+            return authorize(*args)  # type: ignore[arg-type]
+
+        self.patch(connections, "identify", counted_identify)
+        self.patch(connections, "authorize", counted_authorize)
+
+    def refused(self, access: ConnectionAccess, made: Command) -> str:
+        """Return why a request is refused."""
+        return str(self.assertRaises(AccessDenied, access.check, made))
+
+    def test_private(self) -> None:
+        """Where nobody listens, one signature and one decision for each topic are enough."""
+        for encoding in (JSON, BINARY):
+            access = ConnectionAccess(self.control, ELSEWHERE, private=True)
+            self.identified = self.authorized = 0
+            for topic in ("t", "u", "t", "u", "t"):
+                access.check(send(topic, encoding=encoding))
+            self.assertEqual((self.identified, self.authorized), (1, 2))
+
+    def test_private_other_topic(self) -> None:
+        """What was decided about one topic opens no other one, nor another request code."""
+        self.private.check(send("t"))
+        self.assertIn("No permission for topic v", self.refused(self.private, send("v")))
+        self.assertIn("No permission for topic v", self.refused(self.private, send("v", code=320)))
+        self.assertIn("Need admin permission", self.refused(self.private, example(17, {"topic": "t"}, key="publisher")))
+        fields = {"topic": "t", "consumerGroup": "g"}
+        self.assertIn("SUB is needed", self.refused(self.private, example(11, fields, key="publisher")))
+
+    def test_private_first(self) -> None:
+        """The first request has to be signed; a wrong one opens nothing."""
+        self.assertIn("No accessKey", self.refused(self.private, send("t", key="")))
+        self.assertIn("Check signature failed", self.refused(self.private, send("t", secret="secret-2")))
+        self.assertIn("No accessKey", self.refused(self.private, send("t", key="")))
+
+    def test_private_shared(self) -> None:
+        """A request of another account on the same connection has that account's rights, if it signed it."""
+        self.private.check(send("t", key="publisher"))
+        fields = {"topic": "t", "consumerGroup": "g"}
+        self.private.check(example(11, fields, key="subscriber"))
+        self.assertIn(
+            "Check signature", self.refused(self.private, example(11, fields, key="subscriber", secret="x" * 8))
+        )
+        self.assertIn("SUB is needed", self.refused(self.private, example(11, fields, key="publisher")))
+        self.assertIn("No accessKey", self.refused(self.private, send("t", key="")))
+        self.assertIn("No permission for topic t", self.refused(self.private, send("t", key="known-only")))
+        self.private.check(send("u", key="owner-of-t"))
+        self.assertIn("Check signature", self.refused(self.private, send("v", key="owner-of-t", secret="x" * 8)))
+
+    def test_public(self) -> None:
+        """Elsewhere, each request is looked at; the permissions are not."""
+        for encoding in (JSON, BINARY):
+            self.identified = self.authorized = 0
+            access = ConnectionAccess(self.control, ELSEWHERE)
+            for topic in ("t", "u", "t", "u", "t"):
+                access.check(send(topic, encoding=encoding))
+            self.assertEqual((self.identified, self.authorized), (5, 2))
+        self.assertIn("Check signature failed", self.refused(self.public, send("t", secret="secret-2")))
+        self.public.check(send("t"))
+        self.assertIn("Check signature failed", self.refused(self.public, send("t", secret="secret-2")))
+        self.assertIn("No accessKey", self.refused(self.public, send("t", key="")))
+        self.assertIn("No permission for topic t", self.refused(self.public, send("t", key="known-only")))
+
+    def test_replaced(self) -> None:
+        """Other rules apply to open connections from the next request on."""
+        for access in (self.private, self.public):
+            access.check(send("t"))
+        self.control.replace(read_plain_acl("accounts: [{accessKey: publisher, secretKey: secret-1}]"))
+        for access in (self.private, self.public):
+            self.assertIn("No permission for topic t", self.refused(access, send("t")))
+        self.control.replace(read_plain_acl("accounts: [{accessKey: publisher, secretKey: secret-2, admin: true}]"))
+        for access in (self.private, self.public):
+            self.assertIn("Check signature failed", self.refused(access, send("t")))
+            access.check(send("t", secret="secret-2"))
+
+    def test_named_twice(self) -> None:
+        """A field that comes twice counts once: the decision is about the topic that the processor reads."""
+        head = '{"code":310,"extFields":{"AccessKey":"publisher","a":"p","b":"t","b":"v","c":"T","d":"4","e":"0",'
+        raw = (head + '"f":"0","g":"1","h":"0"},"opaque":7}').encode()
+        made = decode(len(raw).to_bytes(4, "big") + raw)
+        self.assertEqual(made.read(SendRequest).topic, "v")
+        for private in (True, False):
+            access = ConnectionAccess(self.control, "10.9.9.9", private)
+            access.check(send("t"))
+            self.assertIn("No permission for topic v", self.refused(access, made))
+
+    def test_bounded(self) -> None:
+        """No client makes a connection remember more than a limit."""
+        for access in (self.private, self.public):
+            for number in range(MOST_REMEMBERED + 10):
+                access.check(send(f"topic-{number}", key="owner-of-t"))
+            self.assertLessEqual(len(access._allowed), MOST_REMEMBERED)
+            access.check(send("topic-0", key="owner-of-t"))
+
+    def test_table(self) -> None:
+        """For each code and role the decision is that of the table, on private connections and on others, twice."""
+        for role, allowed in ALLOWED.items():
+            for private in (True, False):
+                access = ConnectionAccess(self.control, ELSEWHERE, private)
+                found = set()
+                for code in [*map(int, RequestCode), *map(int, RequestCode)]:
+                    for fields, body, _ in EXAMPLES.get(code, [({}, None, [])]):
+                        try:
+                            access.check(example(code, fields, body, role))
+                        except AccessDenied:
+                            continue
+                        found.add(code)
+                self.assertEqual(found, allowed, (role, private))
