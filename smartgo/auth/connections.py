@@ -16,29 +16,35 @@ from typing import Any, Final
 
 from smartgo.auth.accounts import AccessAccount, AccessRules
 from smartgo.auth.decisions import authorize, identify
-from smartgo.auth.needs import NEEDS, resource_needs
+from smartgo.auth.needs import NEEDS, CodeNeed, resource_needs
 from smartgo.errors import AccessDenied
 from smartgo.schema.codes import RequestCode
 from smartgo.schema.command import Command
 from smartgo.schema.signature import ACCESS_KEY
 
 MOST_REMEMBERED: Final = 1024
-"""Decisions that are remembered for a connection; one more forgets all of them."""
-
-_topic: Final = attrgetter("access_key", "topic")
-_topic_and_group: Final = attrgetter("access_key", "topic", "consumer_group")
+"""Decisions that are remembered for a connection and a request code; one more forgets all of them."""
 
 _NAMES: Final[dict[int, Callable[[Any], Hashable]]] = {
-    RequestCode.SEND_MESSAGE: _topic,
-    RequestCode.SEND_MESSAGE_V2: _topic,
-    RequestCode.SEND_BATCH_MESSAGE: _topic,
-    RequestCode.SEND_REPLY_MESSAGE: _topic,
-    RequestCode.SEND_REPLY_MESSAGE_V2: _topic,
-    RequestCode.PULL_MESSAGE: _topic_and_group,
-    RequestCode.LITE_PULL_MESSAGE: _topic_and_group,
-    RequestCode.QUERY_CONSUMER_OFFSET: _topic_and_group,
-    RequestCode.UPDATE_CONSUMER_OFFSET: _topic_and_group,
-}
+    int(code): names
+    for codes, names in (
+        (
+            (
+                RequestCode.SEND_MESSAGE, RequestCode.SEND_MESSAGE_V2, RequestCode.SEND_BATCH_MESSAGE,
+                RequestCode.SEND_REPLY_MESSAGE, RequestCode.SEND_REPLY_MESSAGE_V2,
+            ),
+            attrgetter("access_key", "topic"),
+        ),
+        (
+            (
+                RequestCode.PULL_MESSAGE, RequestCode.LITE_PULL_MESSAGE, RequestCode.QUERY_CONSUMER_OFFSET,
+                RequestCode.UPDATE_CONSUMER_OFFSET,
+            ),
+            attrgetter("access_key", "topic", "consumer_group"),
+        ),
+    )
+    for code in codes
+}  # fmt: skip
 """Of frequent requests, whose headers are decoded to their typed forms: the account and all resources they name."""
 
 
@@ -72,7 +78,7 @@ class ConnectionAccess:
         self._private = private
         self._rules = control.rules
         self._account: AccessAccount | None = None
-        self._allowed: set[Hashable] = set()
+        self._allowed: dict[int, set[Hashable]] = {}
 
     def check(self, request: Command) -> None:
         """
@@ -84,28 +90,32 @@ class ConnectionAccess:
         if self._rules is not self._control.rules:
             self._rules = self._control.rules
             self._account = None
-            self._allowed = set()
+            self._allowed = {}
         code = request.code
         header = request.header
-        names = _NAMES.get(code) if header is not None else None
-        known = None
-        if names is not None:
-            known = (code, names(header))
-            if self._private and known in self._allowed:
-                return
+        known = self._allowed.get(code)
+        if known is not None and self._private and header is not None and _NAMES[code](header) in known:
+            return
         need = NEEDS.get(code)
         if need is None:
             raise AccessDenied(authorize(None, code, ()).reason)
         account = self._identified(request)
-        if known is not None and known in self._allowed:
+        if header is None or code not in _NAMES:
+            self._authorize(account, need, request)
             return
-        decision = authorize(account, code, resource_needs(need, request))
+        names = _NAMES[code](header)
+        if known is None:
+            known = self._allowed[code] = set()
+        if names not in known:
+            self._authorize(account, need, request)
+            if len(known) >= MOST_REMEMBERED:
+                known.clear()
+            known.add(names)
+
+    def _authorize(self, account: AccessAccount | None, need: CodeNeed, request: Command) -> None:
+        decision = authorize(account, request.code, resource_needs(need, request))
         if not decision.allowed:
             raise AccessDenied(decision.reason)
-        if known is not None:
-            if len(self._allowed) >= MOST_REMEMBERED:
-                self._allowed.clear()
-            self._allowed.add(known)
 
     def _identified(self, request: Command) -> AccessAccount | None:
         """

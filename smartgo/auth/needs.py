@@ -239,7 +239,9 @@ _OF_ADMINS: Final = (
     RequestCode.GET_STORE_STATE, RequestCode.SCRUB_STORE, RequestCode.FIND_MISSING_QUEUES,
 )  # fmt: skip
 
-NEEDS: Final[Mapping[int, CodeNeed]] = MappingProxyType(_BY_CODE | {int(code): _ADMIN for code in _OF_ADMINS})
+NEEDS: Final[Mapping[int, CodeNeed]] = MappingProxyType(
+    {int(code): need for code, need in _BY_CODE.items()} | {int(code): _ADMIN for code in _OF_ADMINS}
+)
 """What each code needs; one that is not here is denied."""
 
 

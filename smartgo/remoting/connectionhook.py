@@ -23,7 +23,8 @@ class ConnectionHook(RequestHook):
             connection, or it is never freed.
         """
         self._make_check = make_check
-        self._checks: dict[int, tuple[RequestCheck, ref[IPeer]]] = {}
+        self._checks: dict[int, RequestCheck] = {}
+        self._peers: dict[int, ref[IPeer]] = {}
 
     def __len__(self) -> int:
         """Return the number of connections that have a check."""
@@ -31,9 +32,18 @@ class ConnectionHook(RequestHook):
 
     def before(self, peer: IPeer, request: Command) -> None:
         """Let a request pass, or stop it by what the check raises."""
-        known = self._checks.get(id(peer))
-        if known is None:
-            number = id(peer)
-            known = self._make_check(peer), ref(peer, lambda _: self._checks.pop(number, None))
-            self._checks[number] = known
-        known[0](request)
+        check = self._checks.get(id(peer))
+        if check is None:
+            check = self._begin(peer)
+        check(request)
+
+    def _begin(self, peer: IPeer) -> RequestCheck:
+        """Make the check of a connection, which goes with the connection."""
+        number = id(peer)
+
+        def forget(_: object) -> None:
+            del self._checks[number], self._peers[number]
+
+        check = self._checks[number] = self._make_check(peer)
+        self._peers[number] = ref(peer, forget)
+        return check
