@@ -6,7 +6,9 @@ from collections.abc import Callable
 from typing import TypeAlias
 from weakref import ref
 
-from smartgo.remoting.interfaces import IPeer
+from zope.interface import implementer
+
+from smartgo.remoting.interfaces import IPeer, IRequestHook
 from smartgo.remoting.processor import RequestHook
 from smartgo.schema.command import Command
 
@@ -14,6 +16,7 @@ RequestCheck: TypeAlias = "Callable[[Command], None]"
 """Lets a request of one connection pass; raises L{RequestRefused<smartgo.errors.RequestRefused>} to stop it."""
 
 
+@implementer(IRequestHook)
 class ConnectionHook(RequestHook):
     """Asks about each request the check that belongs to its connection."""
 

@@ -32,6 +32,16 @@ def send(
     return received
 
 
+def pull(topic: str, group: str) -> Command:
+    """Return a pull as it arrives, with the typed header of the fast path."""
+    numbers = ("queueId", "queueOffset", "maxMsgNums", "sysFlag", "commitOffset", "suspendTimeoutMillis", "subVersion")
+    made = Command.request(11, fields={"consumerGroup": group, "topic": topic} | dict.fromkeys(numbers, "1"))
+    AccessKey("publisher", "secret-1").sign(made)
+    received = decode(encode(made)[4:])
+    assert received.header is not None
+    return received
+
+
 class ConnectionAccessTests(SynchronousTestCase):
     """The decisions about a connection."""
 
@@ -76,6 +86,18 @@ class ConnectionAccessTests(SynchronousTestCase):
         self.assertIn("Need admin permission", self.refused(self.private, example(17, {"topic": "t"}, key="publisher")))
         fields = {"topic": "t", "consumerGroup": "g"}
         self.assertIn("SUB is needed", self.refused(self.private, example(11, fields, key="publisher")))
+
+    def test_private_other_group(self) -> None:
+        """What was decided about a group opens the topic to no other group."""
+        self.control.replace(
+            read_plain_acl(
+                "accounts: [{accessKey: publisher, secretKey: secret-1, topicPerms: [t=SUB], groupPerms: [g=SUB]}]"
+            )
+        )
+        self.private.check(pull("t", "g"))
+        self.private.check(pull("t", "g"))
+        self.assertIn("No permission for group h", self.refused(self.private, pull("t", "h")))
+        self.assertEqual(self.identified, 1)
 
     def test_private_first(self) -> None:
         """The first request has to be signed; a wrong one opens nothing."""

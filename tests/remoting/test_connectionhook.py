@@ -7,10 +7,14 @@ from typing import Any, cast
 
 from twisted.trial.unittest import SynchronousTestCase
 
+from smartgo.auth.connections import AccessControl, ConnectionAccess
+from smartgo.auth.plainacl import read_plain_acl
 from smartgo.errors import AccessDenied
 from smartgo.remoting.connectionhook import ConnectionHook, RequestCheck
 from smartgo.remoting.interfaces import IPeer
-from smartgo.schema.command import Command
+from smartgo.schema.command import Command, encode
+from smartgo.schema.signature import AccessKey
+from tests.remoting.doubles import Accepted, Doing, request
 
 
 class Peer:
@@ -60,6 +64,32 @@ class ConnectionHookTests(SynchronousTestCase):
         self.assertRaises(AccessDenied, self.hook.before, one, Command.request(17))
         self.hook.before(one, Command.request(10))
         self.assertEqual(self.made, ["a"])
+
+    def test_access_control(self) -> None:
+        """Access control stops what is not allowed before its processor, with RocketMQ's code; answers stay encoded."""
+        rules = read_plain_acl("accounts: [{accessKey: publisher, secretKey: secret-1, topicPerms: [t=PUB]}]")
+        control = AccessControl(rules)
+        hook = ConnectionHook(lambda peer: ConnectionAccess(control, "192.0.2.7", private=True).check)
+        sends = Doing(310, lambda _, asked: encode(asked.answer()))
+        accepted = Accepted([sends], [hook])
+        made = []
+        for opaque, topic, key in ((1, "t", ""), (2, "t", "publisher"), (3, "u", "publisher"), (4, "t", "publisher")):
+            made.append(Command.request(310, fields={"b": topic}))
+            made[-1].opaque = opaque
+            if key:
+                AccessKey(key, "secret-1").sign(made[-1])
+        accepted.hear(*made, request(999, 5))
+        self.assertEqual([one.opaque for one in sends.seen], [2, 4])
+        self.assertEqual(
+            [(one.opaque, one.code, one.remark) for one in accepted.answers()],
+            [
+                (1, 1, "No accessKey is configured"),
+                (2, 0, None),
+                (3, 1, "No permission for topic u: PUB is needed, defaultTopicPerm of accessKey=publisher gives DENY"),
+                (4, 0, None),
+                (5, 1, "request code 999 is not known to access control"),
+            ],
+        )
 
     def test_freed(self) -> None:
         """The check goes with its connection; a later connection in the same place in memory gets its own."""
