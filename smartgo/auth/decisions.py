@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Final, NamedTuple
 
-from smartgo.auth.accounts import AccessAccount, AccessRules, Permission, named
+from smartgo.auth.accounts import AccessAccount, AccessRules, Permission, Rights, named
 from smartgo.auth.needs import NEEDS, ResourceNeed, Role, resource_needs
 from smartgo.errors import AccessDenied, RequestRefused
 from smartgo.schema.codes import RequestCode
@@ -19,7 +19,8 @@ from smartgo.schema.command import Command
 from smartgo.schema.signature import ACCESS_KEY, AccessKey
 from smartgo.schema.topics import TRACE_TOPIC
 
-_NOBODY: Final = AccessKey("", "an unknown key costs as much time as a known one")
+_NOBODY: Final = AccessAccount(AccessKey("", "an unknown key costs as much time as a known one"), Rights())
+"""Is checked in the place of an account that does not exist; no request names it."""
 
 
 class SenderIdentity(NamedTuple):
@@ -61,12 +62,11 @@ def identify(rules: AccessRules, request: Command, ip: str) -> SenderIdentity:
                 None, proof=f"globalWhiteRemoteAddresses names {ip}, but the request names no account"
             )
         return SenderIdentity(None, "No accessKey is configured")
-    account = rules.accounts.get(name)
-    if account is not None:
-        setting = rules.needs_no_signature(account, ip)
-        if setting:
-            return SenderIdentity(account, proof=f"{setting} names {ip}")
-    if (_NOBODY if account is None else account.key).signed(request) and account is not None:
+    account = rules.accounts.get(name, _NOBODY)
+    setting = rules.needs_no_signature(account, ip)
+    if setting and account is not _NOBODY:
+        return SenderIdentity(account, proof=f"{setting} names {ip}")
+    if account.key.signed(request) and account is not _NOBODY:
         return SenderIdentity(account, proof="the signature is right")
     return SenderIdentity(None, f"Check signature failed for accessKey={name}")
 

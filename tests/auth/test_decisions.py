@@ -135,6 +135,7 @@ class IdentityTests(SynchronousTestCase):
         ):
             self.assertEqual(self.reason(made), "Check signature failed for accessKey=owner-of-t")
         unknown = request(105, key="stranger")
+        self.assertEqual(self.reason(unknown, "10.9.9.9"), "Check signature failed for accessKey=stranger")
         self.assertEqual(self.reason(unknown), "Check signature failed for accessKey=stranger")
         made = request(310, {"b": "t"}, key="publisher")
         made.fields["b"] = "u"
