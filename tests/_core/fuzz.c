@@ -2,11 +2,14 @@
  * The C part of the core under hostile bytes: one frame is read, planned, written and answered.
  *
  *   clang -g -O1 -fsanitize=fuzzer,address,undefined -Ismartgo/_core tests/_core/fuzz.c smartgo/_core/[a-r]*.c \
- *       smartgo/_core/sendheader.c -o /tmp/fuzz && /tmp/fuzz -max_total_time=3600 SEEDS
+ *       smartgo/_core/sendheader.c -o /tmp/fuzz
+ *   python -m tests._core.seeds SEEDS && /tmp/fuzz -max_total_time=3600 SEEDS
  *
- * Without clang, with a mutator of its own that knows no coverage (arguments: how many inputs, the first random number):
+ * Without clang, all seeds as they are, and then inputs from a mutator of its own that knows no coverage (arguments:
+ * how many inputs, the first random number):
  *
- *   gcc -g -O1 -DALONE -fsanitize=address,undefined -fno-sanitize-recover=undefined ... && /tmp/fuzz 1000000 1
+ *   gcc -g -O1 -DALONE -fsanitize=address,undefined -fno-sanitize-recover=undefined ... -o /tmp/fuzz
+ *   python -m tests._core.seeds | /tmp/fuzz 1000000 1
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -15,6 +18,7 @@
 #include "appending.h"
 #include "crc32.h"
 #include "indexkeys.h"
+#include "indexput.h"
 #include "picking.h"
 
 #define SPAN(literal) ((span){(const u8 *)(literal), (int64_t)sizeof(literal) - 1})
@@ -113,6 +117,55 @@ static void pick(const u8 *data, int64_t size)
     free(runs);
 }
 
+/* Put keys into an index file whose slots and keys are what the bytes say. */
+static void put(const u8 *data, int64_t size)
+{
+    enum { KEY = 20 };
+    if (size < 6)
+        return;
+    int64_t slot_count = 1 + data[0] % 32, first = 1 + data[1] % 4, begin_ms = (int32_t)get32(data + 2), i;
+    if (size - 6 < slot_count * INDEX_SLOT_SIZE)
+        return;
+    const u8 *slots_from = data + 6, *keys = slots_from + slot_count * INDEX_SLOT_SIZE;
+    int64_t count = (data + size - keys) / KEY, all = first + count, leads = 0;
+    size_t slots_size = (size_t)(slot_count * INDEX_SLOT_SIZE), entries_size = (size_t)(all * INDEX_ENTRY_SIZE);
+    u8 *slots = malloc(slots_size), *entries = malloc(entries_size);
+    int32_t *hashes = malloc((size_t)(count + 1) * sizeof *hashes);
+    int64_t *offsets = malloc((size_t)(count + 1) * sizeof *offsets), *stored = malloc((size_t)(count + 1) * sizeof *stored);
+    int negative = 0;
+    for (i = 0; i < count; i++) {
+        hashes[i] = (int32_t)get32(keys + i * KEY);
+        offsets[i] = get64(keys + i * KEY + 4);
+        stored[i] = get64(keys + i * KEY + 12);
+        negative |= hashes[i] < 0;
+    }
+    memcpy(slots, slots_from, slots_size);
+    memset(entries, 0x55, entries_size);
+    index_file file = {slots + 1, entries, slot_count, begin_ms};
+    check(put_keys(&file, first, count, hashes, offsets, stored) == -1, "slots that are not aligned are left alone");
+    file.slots = slots;
+    int64_t unused = put_keys(&file, first, count, hashes, offsets, stored);
+    check((unused == -1) == (negative != 0) && unused <= count, "keys are put unless a hash is negative");
+    if (negative)
+        check(!memcmp(slots, slots_from, slots_size), "no slot changes for keys that are not put");
+    for (i = 0; i < (negative ? all : first) * INDEX_ENTRY_SIZE; i++)
+        check(entries[i] == 0x55, "entries before the first one stay");
+    for (i = 0; i < count && !negative; i++) {
+        const u8 *entry = entries + (first + i) * INDEX_ENTRY_SIZE, *slot = slots + hashes[i] % slot_count * INDEX_SLOT_SIZE;
+        check(get32(entry) == (uint32_t)hashes[i] && get64(entry + 4) == offsets[i], "an entry says its key");
+        check(get32(entry + 12) <= 0x7FFFFFFF, "seconds are not negative");
+        check(get32(entry + 16) <= first + i, "an entry leads to one before it");
+        check(get32(slot) >= first + i && get32(slot) < all, "a slot leads to the last of its entries");
+        leads += !get32(entry + 16);
+    }
+    check(negative || leads == unused, "as many slots were free as entries lead nowhere");
+    free(stored);
+    free(offsets);
+    free(hashes);
+    free(entries);
+    free(slots);
+}
+
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
     static const span special[] = {{(const u8 *)"DELAY", 5}, {(const u8 *)"TRAN_MSG", 8}};
@@ -133,10 +186,14 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     int64_t stored_ms;
     may_be_send(frame, (int64_t)size);
     pick(frame, (int64_t)size);
+    put(frame, (int64_t)size);
+    check(crc32_of(frame, size) == crc32_by_tables(frame, size), "both ways to a CRC lead to the same one");
     check(index_keys_of(frame, (int64_t)size, hashes, &stored_ms) <= INDEX_KEYS_LIMIT, "a record has so many keys");
     if (read_send(&request, frame, (int64_t)size, scratch)) {
         append(&rules, &log, &queue, &request, SPAN("\x0A\0\0\2\0\0\x9C\x40"));
         append(&rules, &log, &queue, &request, SPAN("\x20\1\x0D\xB8\0\0\0\0\0\0\0\0\0\0\0\1\0\0\x9C\x40"));
+        rules.store_host = SPAN("\x20\1\x0D\xB8\0\0\0\0\0\0\0\0\0\0\0\2\0\0\x2A\x9F");
+        append(&rules, &log, &queue, &request, SPAN("\x0A\0\0\2\0\0\x9C\x40"));
         log.limit = log.end + 150;
         append(&rules, &log, &queue, &request, SPAN("\x0A\0\0\2\0\0\x9C\x40"));
     }
@@ -153,7 +210,7 @@ static uint32_t chance(uint32_t below)
     return (uint32_t)(state >> 33) % below;
 }
 
-/* Frames from standard input, each behind its length. */
+/* Seeds from standard input, each behind its length. */
 int main(int count, char **words)
 {
     static u8 seeds[1 << 20], input[1 << 17];
@@ -166,6 +223,8 @@ int main(int count, char **words)
         sizes[known++] = get32(seeds + at);
     }
     check(known > 0, "there are seeds");
+    for (size_t seed = 0; seed < known; seed++)
+        LLVMFuzzerTestOneInput(seeds + begins[seed], sizes[seed]);
     for (long i = 0; i < inputs; i++) {
         size_t seed = chance((uint32_t)known), size = sizes[seed];
         memcpy(input, seeds + begins[seed], size);
@@ -191,7 +250,7 @@ int main(int count, char **words)
         }
         LLVMFuzzerTestOneInput(input, size);
     }
-    printf("%ld inputs\n", inputs);
+    printf("%zu seeds, %ld inputs\n", known, inputs);
     return 0;
 }
 #endif

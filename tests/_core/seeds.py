@@ -1,19 +1,53 @@
 """
-Seeds for C{fuzz.c}: frames of the tape of sends, and units of a queue with their records, as files in a folder, or one
-after another on standard output, each behind its length.
+Seeds for C{fuzz.c}: those kept in C{seeds.xz}, frames of the tape of sends, and units of a queue with their records; as
+files in a folder, or one after another on standard output, each behind its length.
 
     python -m tests._core.seeds [FOLDER]
+
+C{seeds.xz} holds what libFuzzer found to reach the most of the C part with the fewest bytes. To write it anew from a
+folder that C{fuzz -merge=1 FOLDER OLD_FOLDER} has filled::
+
+    python -m tests._core.seeds --keep FOLDER
 """
 
 from __future__ import annotations
 
+import lzma
 import os
 import sys
+from pathlib import Path
+from typing import Final
 
 from smartgo.schema.consumequeue import PREFILL, UNIT_SIZE, Unit
 from tests.broker.sendtape import Tape
 from tests.fakes import FakeEnvironment
 from tests.store.stores import ROOT, StoreTestCase, message, small
+
+KEPT: Final = Path(__file__).with_name("seeds.xz")
+
+
+def kept() -> bytes:
+    """Return the kept seeds, each behind its length."""
+    return lzma.decompress(KEPT.read_bytes())
+
+
+def keep(folder: Path) -> None:
+    """Write the files of a folder as the kept seeds, the shortest first."""
+    found = sorted((path.read_bytes() for path in folder.iterdir()), key=lambda seed: (len(seed), seed))
+    KEPT.write_bytes(lzma.compress(b"".join(map(_behind_length, found)), preset=9 | lzma.PRESET_EXTREME))
+
+
+def _behind_length(seed: bytes) -> bytes:
+    return len(seed).to_bytes(4, "big") + seed
+
+
+def _split(seeds: bytes) -> list[bytes]:
+    found, at = [], 0
+    while at < len(seeds):
+        end = at + 4 + int.from_bytes(seeds[at : at + 4], "big")
+        found.append(seeds[at:end])
+        at = end
+    return found
 
 
 def queue_with_log(records: int) -> bytes:
@@ -35,14 +69,19 @@ def queue_with_log(records: int) -> bytes:
 
 
 def main() -> None:
-    """Write the seeds."""
-    frames = [frame for frame in Tape(1).frames(600, 0.4) if len(frame) < 8192]
-    frames += [len(one).to_bytes(4, "big") + one for one in map(queue_with_log, (1, 2, 3, 7, 20))]
-    if len(sys.argv) < 2:
+    """Write the seeds, or keep those of a folder."""
+    match sys.argv[1:]:
+        case ["--keep", folder]:
+            keep(Path(folder))
+            return
+    frames = _split(kept()) + [frame for frame in Tape(1).frames(600, 0.4) if len(frame) < 8192]
+    frames += map(_behind_length, map(queue_with_log, (1, 2, 3, 7, 20)))
+    if not sys.argv[1:]:
         sys.stdout.buffer.write(b"".join(frames))
         return
+    os.makedirs(sys.argv[1], exist_ok=True)
     for number, frame in enumerate(frames):
-        with open(os.path.join(sys.argv[1], f"{number:03}"), "wb") as file:
+        with open(os.path.join(sys.argv[1], f"{number:04}"), "wb") as file:
             file.write(frame[4:])
 
 
