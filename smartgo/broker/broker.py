@@ -37,7 +37,7 @@ from smartgo.env.interfaces import IEnvironment
 from smartgo.net.limits import SERVER, Limits
 from smartgo.net.sweeper import Sweeper
 from smartgo.observer import OneShotObserver
-from smartgo.remoting.client import RemotingClient
+from smartgo.remoting.client import CallSecurity, RemotingClient
 from smartgo.remoting.listeners import ListenerMux
 from smartgo.store.messagestore import MessageStore
 from smartgo.store.openstore import OpenStore
@@ -86,7 +86,7 @@ class Broker(Service):
         config, root = configuration.broker, configuration.store.store_path_root_dir
         tls = BrokerTLS() if tls is None else tls
         dialled = ListenerMux()
-        client = RemotingClient(env, sweeper, listener=dialled, tls=tls.client)
+        client = RemotingClient(env, sweeper, listener=dialled, security=CallSecurity(tls.client))
         self._network = BrokerNetwork(sweeper, tls, limits, client, dialled)
         self.state = BrokerState.NEW
         self.opened: OpenBroker | None = None

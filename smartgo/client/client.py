@@ -29,7 +29,7 @@ from smartgo.errors import BadHeader, CallFailed, PeerRefused, SettingError
 from smartgo.net.memorybudget import MemoryBudget
 from smartgo.net.sweeper import Sweeper
 from smartgo.net.tls import ClientTLS
-from smartgo.remoting.client import RemotingClient
+from smartgo.remoting.client import CallSecurity, RemotingClient
 from smartgo.remoting.dispatch import Dispatcher
 from smartgo.remoting.interfaces import IPeer
 from smartgo.remoting.listeners import NullListener
@@ -42,6 +42,7 @@ from smartgo.schema.codes import RequestCode, ResponseCode
 from smartgo.schema.command import Command
 from smartgo.schema.headerfields import Header
 from smartgo.schema.headers.consumers import UnregisterClientRequest
+from smartgo.schema.signature import AccessKey
 
 HEARTBEAT: Final = 30.0  # seconds
 TIMEOUT: Final = 3.0  # seconds for a broker to answer
@@ -88,6 +89,7 @@ class Client:
         tls: ClientTLS | None = None,
         reaches: Callable[[str], bool] | None = None,
         sweeper: Sweeper | None = None,
+        access_key: AccessKey | None = None,
     ) -> None:
         """
         @param env: clock, network, threads and files: L{RealEnvironment<smartgo.env.real.RealEnvironment>}, outside of
@@ -99,6 +101,8 @@ class Client:
             default it may connect to every one.
         @param sweeper: the timers and the memory budget of connections, where something else in this process has them
             already; by default the client makes them.
+        @param access_key: signs each request, for registries and brokers with access control; by default none is
+            signed.
         @raise SettingError: no registry is given, or an address cannot be read.
         """
         self.env = env
@@ -121,8 +125,11 @@ class Client:
             Sweeper(env.clock, MemoryBudget(env.clock)) if sweeper is None else sweeper,
             Dispatcher([ServedRequests(self.consumers)]),
             _Reconnections(self),
-            tls,
-            reaches=None if reaches is None else lambda place: place in self.registries or reaches(place),
+            CallSecurity(
+                tls,
+                None if reaches is None else lambda place: place in self.registries or reaches(place),
+                None if access_key is None else access_key.sign_unsigned,
+            ),
         )
         self.routes = RouteCache(env, self.remoting, self.registries)
         self.routes.on_change = self._route_changed

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Final, cast
 
 from twisted.internet.defer import CancelledError, Deferred, fail, succeed
@@ -27,6 +28,25 @@ from smartgo.schema.command import Command
 TIMEOUT: Final = 3.0  # seconds, as Java's clients wait
 
 
+@dataclass(frozen=True, slots=True)
+class CallSecurity:
+    """
+    The protection of a client's calls.
+
+    @ivar tls: the certificates for TLS with the other side; C{None}: plain.
+    @ivar reaches: whether a C{host:port} may be connected to, where others name the addresses; C{None}: every one.
+    @ivar sign: signs each request before it is sent, for access control; C{None}: requests are not signed.
+    """
+
+    tls: ClientTLS | None = None
+    reaches: Callable[[str], bool] | None = None
+    sign: Callable[[Command], object] | None = None
+
+
+UNPROTECTED: Final = CallSecurity()
+"""Plain, to every address, without signatures."""
+
+
 class RemotingClient:
     """
     A client for calls to other processes.
@@ -44,21 +64,19 @@ class RemotingClient:
         sweeper: Sweeper,
         dispatcher: Dispatcher | None = None,
         listener: IConnectionListener | None = None,
-        tls: ClientTLS | None = None,
+        security: CallSecurity = UNPROTECTED,
         limits: Limits = CLIENT,
-        reaches: Callable[[str], bool] | None = None,
     ) -> None:
         """
         @param dispatcher: answers requests of the other side; C{None}: every one with 3.
-        @param tls: C{None}: plain.
         @param sweeper: timers and the memory budget, shared with all connections of the process.
-        @param reaches: whether a C{host:port} may be connected to, where others name the addresses; C{None}: every one.
         """
         self._env = env
-        self._reaches = reaches
+        self._reaches = security.reaches
+        self._sign = security.sign
         self._dispatcher = NOTHING if dispatcher is None else dispatcher
         self._listener: IConnectionListener = ListenerMux() if listener is None else listener
-        self._tls = tls
+        self._tls = security.tls
         self._limits = limits
         self.sweeper = sweeper
         self.counts = Counts()
@@ -86,6 +104,8 @@ class RemotingClient:
         @raise NotConnected: through the Deferred: there is no way to this address, or it was lost before the answer.
         @raise CallFailed: through the Deferred: too much is waiting on this connection already.
         """
+        if self._sign is not None:
+            self._sign(command)
         try:
             return self._reach(address).ask(command, timeout)
         except NotConnected:
@@ -97,6 +117,8 @@ class RemotingClient:
 
         @raise NotConnected: through the Deferred: there is no way to this address.
         """
+        if self._sign is not None:
+            self._sign(command)
         try:
             return self._reach(address).calls.send(command) or succeed(None)
         except NotConnected:

@@ -13,12 +13,13 @@ from twisted.trial.unittest import SynchronousTestCase
 
 from smartgo.errors import CallFailed, CallTimedOut, NotConnected
 from smartgo.net.limits import CLIENT
-from smartgo.remoting.client import RemotingClient
+from smartgo.remoting.client import CallSecurity, RemotingClient
 from smartgo.remoting.dispatch import Dispatcher
 from smartgo.remoting.framing import LengthFieldDecoder
 from smartgo.remoting.origin import Networks
 from smartgo.remoting.server import RemotingServer
 from smartgo.schema.command import Command, decode, encode
+from smartgo.schema.signature import AccessKey
 from tests.fakes import FakeEnvironment
 from tests.remoting.doubles import LATE, Doing, Hearing, Lates, Wire, echo, pass_seconds, request, settle, sweeper_of
 
@@ -53,6 +54,22 @@ class ClientTests(Case):
         self.assertEqual(self.hearing.heard[0][1].address, HERE)
         self.assertEqual(self.hearing.heard[0][1].local_port, 0)
 
+    def test_signed(self) -> None:
+        """Each request is signed, whether an answer is awaited or not; one that another key has signed stays so."""
+        doing = Doing(7, lambda _, request: request.answer())
+        self.serve(doing)
+        mine, other = AccessKey("my-key", "my-secret"), AccessKey("other-key", "other-secret")
+        client = RemotingClient(self.env, sweeper_of(self.env.clock), security=CallSecurity(sign=mine.sign_unsigned))
+        client.ask(HERE, Command.request(7, fields={"topic": "T"})).addErrback(lambda _: None)
+        client.tell(HERE, Command.request(7, fields={"topic": "T"}))
+        signed = Command.request(7, fields={"topic": "T"})
+        other.sign(signed)
+        client.tell(HERE, signed)
+        settle(self.env)
+        heard = doing.seen
+        self.assertEqual([mine.signed(one) for one in heard], [True, True, False])
+        self.assertTrue(other.signed(heard[2]))
+
     def test_reaches(self) -> None:
         """What may not be connected to is not."""
         self.serve(echo())
@@ -63,7 +80,7 @@ class ClientTests(Case):
             self.assertFalse(networks.reaches(reached))
         self.assertTrue(networks.reaches("192.0.2.1:10911"))
         self.assertTrue(networks.reaches("[2001:db8::1]:10911"))
-        client = RemotingClient(self.env, sweeper_of(self.env.clock), reaches=networks.reaches)
+        client = RemotingClient(self.env, sweeper_of(self.env.clock), security=CallSecurity(reaches=networks.reaches))
         why = self.failureResultOf(client.ask(HERE, request()), NotConnected).value
         self.assertEqual(str(why), f"{HERE} is not an address that this process may connect to")
         self.failureResultOf(client.tell(HERE, request()), NotConnected)

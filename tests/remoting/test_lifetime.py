@@ -16,7 +16,7 @@ from smartgo.env.real import RealEnvironment
 from smartgo.errors import NotConnected
 from smartgo.net.limits import CLIENT, Limits
 from smartgo.net.tls import ClientTLS, KeyFiles, Mode, ServerTLS
-from smartgo.remoting.client import RemotingClient
+from smartgo.remoting.client import CallSecurity, RemotingClient
 from smartgo.remoting.dispatch import Dispatcher, LongPoll
 from smartgo.remoting.plainrefusal import REMARK
 from smartgo.remoting.server import RemotingServer
@@ -262,7 +262,9 @@ class ClientTests(Case):
         await self.serve(limits=Limits(stop=0.01))
         clients = []
         for tls in (None, ClientTLS(self.env, trust=self.paths[2])):
-            clients.append(RemotingClient(self.env, sweeper_of(self.env.clock), tls=tls, limits=CLIENT))
+            clients.append(
+                RemotingClient(self.env, sweeper_of(self.env.clock), security=CallSecurity(tls), limits=CLIENT)
+            )
         for again in (False, True):
             if again:
                 self.watch_memory()
@@ -315,7 +317,9 @@ class ClientTests(Case):
         """The server's certificate is not one that we trust."""
         other = self.mktemp()
         self.env.files.create(other, Authority().pem)
-        client = RemotingClient(self.env, sweeper_of(self.env.clock), tls=ClientTLS(self.env, trust=other))
+        client = RemotingClient(
+            self.env, sweeper_of(self.env.clock), security=CallSecurity(ClientTLS(self.env, trust=other))
+        )
         await self.serve()
         for again in (False, True):
             if again:

@@ -15,7 +15,7 @@ from smartgo.env.real import RealEnvironment
 from smartgo.errors import CallTimedOut, NotConnected, SettingError
 from smartgo.net.limits import CLIENT, Limits
 from smartgo.net.tls import ClientTLS, KeyFiles, Mode, ServerTLS
-from smartgo.remoting.client import RemotingClient
+from smartgo.remoting.client import CallSecurity, RemotingClient
 from smartgo.remoting.dispatch import Dispatcher
 from smartgo.remoting.framing import LengthFieldDecoder
 from smartgo.remoting.plainrefusal import REMARK
@@ -103,7 +103,7 @@ class Case(TestCase):
 
     def client(self, tls: ClientTLS | None = None, limits: Limits = CLIENT) -> RemotingClient:
         """One more client."""
-        client = RemotingClient(self.env, sweeper_of(self.env.clock), tls=tls, limits=limits)
+        client = RemotingClient(self.env, sweeper_of(self.env.clock), security=CallSecurity(tls), limits=limits)
         self._ends.append(client.stop)
         return client
 

@@ -21,7 +21,7 @@ from smartgo.net.tls import (
     ServerTLS,
     TLSRefused,
 )
-from smartgo.remoting.client import RemotingClient
+from smartgo.remoting.client import CallSecurity, RemotingClient
 from smartgo.remoting.dispatch import Dispatcher
 from smartgo.remoting.plainrefusal import REMARK
 from smartgo.remoting.server import RemotingServer
@@ -64,7 +64,7 @@ class HandshakeTests(Case):
 
     def ask(self, tls: ClientTLS | None, address: str = "127.0.0.1:10911") -> Deferred[Command]:
         """Ask the server with a client of its own."""
-        self.client = RemotingClient(self.env, sweeper_of(self.env.clock), tls=tls)
+        self.client = RemotingClient(self.env, sweeper_of(self.env.clock), security=CallSecurity(tls))
         answer = self.client.ask(address, request(body=b"hello"))
         settle(self.env)
         return answer

@@ -125,6 +125,7 @@ def use(name: str | None, nothing: bool) -> None:
 @click.option("--cert", metavar="FILE", help="Client certificate (PEM).")
 @click.option("--cert-key", "key", metavar="FILE", help="Private key of the client certificate (PEM).")
 @click.option("--server-name", metavar="NAME", help="Host name expected in the server's certificate.")
+@click.option("--access-key-file", metavar="FILE", help="File with accessKey and secretKey to sign requests with.")
 @click.option("--use", "use_it", is_flag=True, help="Use this context for later commands.")
 def set_(name: str, use_it: bool, **members: str | bool | None) -> None:
     """Create context NAME, or change the given settings of it; an empty value removes a setting."""

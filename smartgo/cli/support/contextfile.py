@@ -21,12 +21,14 @@ from typing import Final
 
 import msgspec
 
+from smartgo.auth.keyfile import load_key_file
 from smartgo.client.client import Client
 from smartgo.env.interfaces import IEnvironment
 from smartgo.errors import SettingError
 from smartgo.net.tls import ClientTLS
 
 DEFAULT_REGISTRY: Final = "127.0.0.1:9876"
+KEY_FILE_VARIABLE: Final = "SMARTGO_ACCESS_KEY_FILE"
 FILE_VARIABLE: Final = "SMARTGO_CONTEXTS"
 CONTEXT_VARIABLE: Final = "SMARTGO_CONTEXT"
 REGISTRY_VARIABLE: Final = "NAMESRV_ADDR"
@@ -41,6 +43,7 @@ class ClusterContext(msgspec.Struct, frozen=True, forbid_unknown_fields=True, om
     @ivar registry: C{host:port} of each registry, separated by semicolons.
     @ivar tls: use TLS; C{ca}, C{cert}, C{key}: paths of PEM files; C{server_name}: the host name expected in
         certificates.
+    @ivar access_key_file: the file with the key that requests are signed with (L{smartgo.auth.keyfile}).
     """
 
     registry: str = DEFAULT_REGISTRY
@@ -49,17 +52,20 @@ class ClusterContext(msgspec.Struct, frozen=True, forbid_unknown_fields=True, om
     cert: str | None = None
     key: str | None = None
     server_name: str | None = None
+    access_key_file: str | None = None
 
     def client(self, env: IEnvironment) -> Client:
         """
-        Make a client; with TLS if C{tls}, a file or C{server_name} is set.
+        Make a client; with TLS if C{tls}, a file or C{server_name} is set. Its requests are signed if
+        C{access_key_file} or C{SMARTGO_ACCESS_KEY_FILE} of the environment names a file.
 
         @raise SettingError: an address or a file cannot be used.
         """
         tls = None
         if self.tls or self.ca or self.cert or self.key or self.server_name:
             tls = ClientTLS(env, self.ca, self.cert, self.key, name=self.server_name)
-        return Client(env, self.registry, tls=tls)
+        path = self.access_key_file or env.host.variable(KEY_FILE_VARIABLE)
+        return Client(env, self.registry, tls=tls, access_key=load_key_file(env.files, path) if path else None)
 
 
 class ContextFile(msgspec.Struct, forbid_unknown_fields=True):

@@ -92,26 +92,28 @@ def _missing_once() -> OnMissing:
 class ClusterOptions:
     """The connection options of a command."""
 
-    def __init__(self, registry: str | None, context: str | None, tls: dict[str, Any]) -> None:
+    def __init__(self, registry: str | None, context: str | None, more: dict[str, Any]) -> None:
+        """@param more: other settings of a context that were given, by their names there."""
         self._registry = registry
         self._name = context
-        self._tls = {name: value for name, value in tls.items() if value}
+        self._more = {name: value for name, value in more.items() if value}
 
     @classmethod
     def given(cls, found: dict[str, Any]) -> ClusterOptions:
         """Return the connection options among a command's parameters, which are removed from them."""
-        tls = {
+        more = {
             "tls": found.pop("tls", None),
             "ca": found.pop("ca", None),
             "cert": found.pop("cert", None),
             "key": found.pop("cert_key", None),
             "server_name": found.pop("server_name", None),
+            "access_key_file": found.pop("access_key_file", None),
         }
-        return cls(found.pop("registry", None), found.pop("context", None), tls)
+        return cls(found.pop("registry", None), found.pop("context", None), more)
 
     def chosen(self, env: IEnvironment) -> ClusterContext:
         """Return the connection settings. @raise SettingError: the context does not exist or cannot be read."""
-        return msgspec.structs.replace(choose(env, self._registry, self._name), **self._tls)
+        return msgspec.structs.replace(choose(env, self._registry, self._name), **self._more)
 
     def do(self, work: SessionWork, endless: bool = False, on_missing: OnMissing = _missing) -> None:
         """
@@ -162,6 +164,11 @@ def cluster_options(function: Callable[..., T]) -> Callable[..., T]:
     @click.option("--cert", metavar="FILE", help="Client certificate (PEM), if the server requires one.")
     @click.option("--cert-key", metavar="FILE", help="Private key of the client certificate (PEM).")
     @click.option("--server-name", metavar="NAME", help="Host name expected in the server's certificate.")
+    @click.option(
+        "--access-key-file",
+        metavar="FILE",
+        help="File with accessKey and secretKey to sign requests with.  [env: SMARTGO_ACCESS_KEY_FILE]",
+    )
     @wraps(function)
     def command(*args: Any, **kwargs: Any) -> T:
         cluster = ClusterOptions.given(kwargs)

@@ -17,7 +17,7 @@ from smartgo.cli.support.embedded import configuration_of
 from smartgo.env.real import RealEnvironment
 from smartgo.ha.interfaces import SlaveState
 from smartgo.node.process import client_tls, server_tls
-from smartgo.remoting.client import RemotingClient
+from smartgo.remoting.client import CallSecurity, RemotingClient
 from tests.broker.cluster.test_replicationkey import Plain
 from tests.broker.fakecluster import opened, send_command
 from tests.remoting.certificates import Authority
@@ -90,7 +90,7 @@ class SocketsTests(TestCase):
         shown = {"tls.client.certPath": self.certificate, "tls.client.keyPath": self.key}
         flags = {"tls.enable": "true", "tls.client.trustCertPath": self.trust, **shown}
         towards = client_tls(self.env, configuration_of(self.env, flags).tls)
-        client = RemotingClient(self.env, sweeper_of(self.env.clock), tls=towards)
+        client = RemotingClient(self.env, sweeper_of(self.env.clock), security=CallSecurity(towards))
         self.addCleanup(client.stop)
         for number in range(100):
             sent = await client.ask(f"127.0.0.1:{self.port}", send_command("T", b"%d" % number * 900), 10.0)
