@@ -143,7 +143,7 @@ FOREIGN_WITHOUT_MEANING = frozenset(
 NOT_BUILT = frozenset(
     {
         "enablePropertyFilter", "filterSupportRetry", "disableConsumeIfConsumerReadSlowly",
-        "consumerFallbehindThreshold", "storeReplyMessageEnable", "rejectTransactionMessage",
+        "consumerFallbehindThreshold", "rejectTransactionMessage",
         "transactionCheckInterval", "transactionTimeOut",
         "transactionCheckMax", "brokerFastFailureEnable", "waitTimeMillsInSendQueue", "waitTimeMillsInPullQueue",
         "waitTimeMillsInHeartbeatQueue", "waitTimeMillsInTransactionQueue", "startAcceptSendRequestTimeStamp",

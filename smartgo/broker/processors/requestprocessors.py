@@ -18,6 +18,7 @@ from smartgo.broker.processors.pull import PullProcessor
 from smartgo.broker.processors.query import QueryProcessor
 from smartgo.broker.processors.queueadmin import QueueAdmin
 from smartgo.broker.processors.queuelocks import LockTable, RebalanceProcessor
+from smartgo.broker.processors.reply import ReplyProcessor
 from smartgo.broker.processors.requestcodes import MAIN_PORT_ALONE
 from smartgo.broker.processors.send import SendProcessor
 from smartgo.broker.processors.sendback import SendBackProcessor
@@ -45,7 +46,12 @@ class RequestProcessors:
         taking_messages: Sequence[IRequestProcessor] = (
             (MasterOnly(broker),)
             if broker.is_slave
-            else (SendProcessor(broker, send_stages(broker)), SendBackProcessor(broker), RecallProcessor(broker))
+            else (
+                SendProcessor(broker, send_stages(broker)),
+                SendBackProcessor(broker),
+                RecallProcessor(broker),
+                ReplyProcessor(broker),
+            )
         )
         processors: Sequence[IRequestProcessor] = (
             *taking_messages,

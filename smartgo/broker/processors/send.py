@@ -11,12 +11,13 @@ from zope.interface import implementer
 
 from smartgo.broker.interfaces import IBroker, ISendStage
 from smartgo.broker.processors.requestcodes import answered_by
+from smartgo.broker.processors.sendadmission import SendAdmission
 from smartgo.broker.send import Send
 from smartgo.broker.sendrun import SendAnswers, SendRules, SendRun, StoredSend
 from smartgo.broker.stages.delay import level_of
 from smartgo.broker.tables.topics import WRITE
 from smartgo.config.settings import BrokerConfig
-from smartgo.errors import MessageIllegal, NoPermission, RequestRefused, ServiceNotAvailable
+from smartgo.errors import MessageIllegal, RequestRefused, ServiceNotAvailable
 from smartgo.remoting.interfaces import Answer, IDispatchedPeer, IPeer, IRunTaker
 from smartgo.remoting.processor import Processor
 from smartgo.schema import properties as names
@@ -40,7 +41,6 @@ if TYPE_CHECKING:
 _BATCH: Final = int(RequestCode.SEND_BATCH_MESSAGE)
 _LONG: Final = int(RequestCode.SEND_MESSAGE)
 _BATCH_LIMIT: Final = 4096  # records (reliability L6)
-_UNIT: Final = 1  # topic sys flag
 
 REMARKS: Final = {
     PutStatus.FLUSH_DISK_TIMEOUT: "flush disk timeout, may be the disk is slow or broken",
@@ -68,10 +68,9 @@ class SendProcessor(Processor):
         self._store = broker.store
         self._topics = broker.topics
         self._stats = broker.stats
-        self._random = broker.env.random
+        self._admission = SendAdmission(broker)
         self._levels = store_settings.delay_levels
         self._stages = tuple(stages)
-        self._address = identity.address
         self._store_host = identity.store_host
         self._id_prefix = identity.store_host.hex().upper()
         self._region = self._settings.broker.region_id
@@ -289,37 +288,11 @@ class SendProcessor(Processor):
 
     # -- the other ways ----------------------------------------------------------------------------------------
 
-    def _admit(self, peer: IPeer, header: SendRequest, config: TopicConfig | None) -> int:
-        """
-        Check topic and queue, and create the topic if that is allowed.
-
-        @return: the queue id to use.
-        """
-        topic = header.topic
-        if topic in CLOSED_TO_SENDS:
-            raise NoPermission(f"Sending message to topic[{topic}] is forbidden.")
-        if config is None:
-            config = self._topics.create_for_send(
-                topic, header.default_topic, header.default_topic_queue_nums, _UNIT if header.unit_mode else 0, peer
-            )
-        if not self._settings.broker.broker_permission & WRITE and config.order:
-            raise NoPermission(f"the broker[{self._address}] sending message is forbidden")
-        queues = max(config.read_queue_nums, config.write_queue_nums)
-        queue_id = header.queue_id
-        if queue_id >= queues:
-            raise RequestRefused(
-                f"request queueId[{queue_id}] is illegal, the topic {topic} has {queues} queues. "
-                f"Producer: {peer.address}"
-            )
-        if queue_id < 0:
-            queue_id = self._random.below(max(1, config.write_queue_nums))
-        return queue_id
-
     def _uncommon(
         self, peer: IPeer, request: Command, header: SendRequest, config: TopicConfig | None, rewritten: Rewritten
     ) -> Answer | Deferred[Answer]:
         """Store a message that is not a plain send to a known topic."""
-        queue_id = self._admit(peer, header, config)
+        queue_id = self._admission.admit(peer, header, config)
         properties = names.decode_text(header.properties)
         properties[names.CLUSTER] = self._cluster  # WAIT stays: what is stored of a delayed or dead message keeps it
         send = Send(
@@ -347,7 +320,7 @@ class SendProcessor(Processor):
         topic = header.topic
         if topic.startswith(RETRY_PREFIX):
             raise MessageIllegal("batch request does not support retry group")
-        queue_id = self._admit(peer, header, config)
+        queue_id = self._admission.admit(peer, header, config)
         shared = names.decode_text(header.properties)
         if level_of(shared, self._levels) > 0 or not TIMED.isdisjoint(shared) or header.sys_flag & TRANSACTION_MASK:
             raise MessageIllegal("a batch can be neither delayed nor transactional")
