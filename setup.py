@@ -100,6 +100,7 @@ setup(
         "click>=8.1",
         "construct>=2.10.70,<2.11",
         "klein>=24.8,<27",
+        "lark>=1.2.2,<2",
         "lz4>=4.3",
         "msgspec>=0.19,<1",
         "prometheus-client>=0.20",
