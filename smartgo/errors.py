@@ -182,6 +182,12 @@ class SubscriptionParseFailed(RequestRefused):
     code = 23
 
 
+class FilterDataNotExist(RequestRefused):
+    """A group subscribes by an expression that cannot be read."""
+
+    code = 27
+
+
 class SubscriptionNotExist(RequestRefused):
     """The group has sent no heartbeat, or does not subscribe to the topic."""
 

@@ -142,7 +142,7 @@ FOREIGN_WITHOUT_MEANING = frozenset(
 
 NOT_BUILT = frozenset(
     {
-        "enablePropertyFilter", "filterSupportRetry", "disableConsumeIfConsumerReadSlowly",
+        "filterSupportRetry", "disableConsumeIfConsumerReadSlowly",
         "consumerFallbehindThreshold", "rejectTransactionMessage",
         "transactionCheckInterval", "transactionTimeOut",
         "transactionCheckMax", "brokerFastFailureEnable", "waitTimeMillsInSendQueue", "waitTimeMillsInPullQueue",

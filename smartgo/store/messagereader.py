@@ -32,10 +32,9 @@ from smartgo.store.logpieces import LogPieces
 from smartgo.store.queues.file import ConsumeQueue, QueueKey
 from smartgo.store.queues.picking import adjacent_units, pick_units
 from smartgo.store.settings import StoreSettings
-from smartgo.store.unitchecks import bears_out, first_group, fits, is_of, matches, place
+from smartgo.store.unitchecks import bears_out, first_group, fits, is_of, matches, place, to_scan
 from smartgo.store.verifiedlog import LANE, VerifiedLog
 
-_SCAN: Final = 16000  # bytes of units that one read looks at, at least
 _NO_MESSAGE: Final = PREFILL.size
 _WARNED_QUEUES: Final = 1000  # queues, at most, about which the log says something
 _REGIONS: Final = 8  # of the log that are checked for one read from memory, at most
@@ -93,7 +92,7 @@ class MessageReader:
         if queue is None or not queue.minimum <= offset < queue.visible:
             return self._outside(queue, offset)
         count = limit.count
-        view = queue.view(offset, min(queue.visible - offset, max(_SCAN // UNIT_SIZE, count)))
+        view = queue.view(offset, to_scan(filter, queue.visible - offset, count))
         if view is None:
             return self._no_file(queue, offset)
         settings = self._settings
@@ -339,7 +338,7 @@ class MessageReader:
         settings = self._settings
         max_count = max(1, min(limit.count, settings.disk_count))
         max_size = min(limit.size, settings.disk_size)
-        view = queue.view(offset, min(queue.visible - offset, max(_SCAN // UNIT_SIZE, limit.count)))
+        view = queue.view(offset, to_scan(filter, queue.visible - offset, limit.count))
         units = [] if view is None else list(_units(view))
         wanted = None if filter is None else filter.hashes()
         content = filter if filter is not None and filter.needs_content() else None

@@ -13,6 +13,8 @@ from smartgo.schema.record import HEAD_SIZE, decode
 from smartgo.store.interfaces import IMessageFilter
 from smartgo.store.queues.file import ConsumeQueue
 
+_SCAN: Final = 800  # units that one read looks at, at least
+_SCAN_CONTENT: Final = 200  # the same, for a filter that needs the messages
 _PLACE: Final = struct.Struct(">i8xi4xqq")  # of a record's head: size, queue id, queue offset, physical offset
 _BODY_LENGTH: Final = struct.Struct(">i")
 _BODY_LENGTH_AT: Final = HEAD_SIZE - _BODY_LENGTH.size
@@ -59,6 +61,16 @@ def fits(queue: ConsumeQueue, number: int, physical: int, size: int, part: memor
     if queue.shared:
         return (found[0], found[3]) == (size, physical)
     return found == (size, queue.queue_id, number, physical) and is_of(queue, part)
+
+
+def to_scan(filter: IMessageFilter | None, left: int, count: int) -> int:
+    """
+    Return how many units one read looks at: fewer where the filter needs the messages.
+
+    @param left: units until the end of the queue.
+    @param count: messages asked for.
+    """
+    return min(left, max(_SCAN if filter is None or not filter.needs_content() else _SCAN_CONTENT, count))
 
 
 def matches(filter: IMessageFilter, record: memoryview) -> bool:

@@ -6,6 +6,8 @@ from twisted.trial.unittest import SynchronousTestCase
 from zope.interface.verify import verifyObject
 
 from smartgo.broker.filter import FilterCache, TagFilter, tag_filter
+from smartgo.broker.sql.expressions import Expression
+from smartgo.broker.sql.parser import SelectorParser
 from smartgo.errors import RequestRefused, SubscriptionParseFailed
 from smartgo.schema.consumequeue import Unit
 from smartgo.schema.properties import tag_code
@@ -70,3 +72,52 @@ class TagFilterTests(SynchronousTestCase):
     def test_by_content(self) -> None:
         """Nothing but the hash is asked."""
         self.assertTrue(TagFilter(frozenset({1})).by_content({}, memoryview(b"")))
+
+
+class SqlFilterTests(SynchronousTestCase):
+    def setUp(self) -> None:
+        """A cache that counts the texts that it parses."""
+        self.parsed: list[str] = []
+        parser = SelectorParser()
+
+        def parse(text: str) -> Expression:
+            self.parsed.append(text)
+            return parser.parse(text)
+
+        self.cache = FilterCache(parse)
+
+    def test_matches(self) -> None:
+        """Only a true condition lets a message in: none that is false, unknown, or that fails."""
+        found = self.cache.sql("SQL92", "n > 5")
+        verifyObject(IMessageFilter, found)
+        self.assertEqual(
+            [found.by_content(one, memoryview(b"")) for one in ({"n": "6"}, {"n": "5"}, {}, {"n": "six"})],
+            [True, False, False, False],
+        )
+        self.assertTrue(found.needs_content())
+        self.assertTrue(found.by_unit(Unit(0, 100, 7)))
+        self.assertIsNone(found.hashes())
+
+    def test_parsed_once(self) -> None:
+        """An expression is parsed once, one that cannot be read too."""
+        for _ in range(3):
+            self.assertIs(self.cache.find("SQL92", "a = 1"), self.cache.find("SQL92", "a = 1"))
+            self.assertRaises(SubscriptionParseFailed, self.cache.find, "SQL92", "a =")
+        self.assertEqual(self.parsed, ["a = 1", "a ="])
+
+    def test_bounded(self) -> None:
+        """The texts of the filters that are kept have 64 Ki characters at most."""
+        for number in range(100):
+            self.cache.find("SQL92", f"a = '{number:04000}'")
+        self.assertLessEqual(len(self.cache), 16)
+        self.assertGreater(len(self.cache), 0)
+
+    def test_refused(self) -> None:
+        """Nothing, a text over 4 KiB, and a type that is unknown cannot be read."""
+        for kind, text in (("SQL92", ""), ("SQL92", None), ("SQL92", "a = '" + "x" * 4100 + "'"), ("XPATH", "a = 1")):
+            self.assertEqual(self.assertRaises(SubscriptionParseFailed, self.cache.find, kind, text).code, 23)
+
+    def test_tags(self) -> None:
+        """Tag expressions are what they were."""
+        self.assertIsInstance(self.cache.find("TAG", "a || b"), TagFilter)
+        self.assertIsNone(self.cache.find(None, "*"))

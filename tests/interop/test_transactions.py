@@ -59,7 +59,6 @@ class SqlTests(InteropCase):
     """SQL92 filters."""
 
     def _filtered(self, generation: str) -> None:
-        needs("SQL92 filters")
         where = {"namesrv": self.shared().namesrv}
         client = driver(generation)
         topic = self.name("sql")

@@ -17,6 +17,7 @@ from twisted.logger import Logger
 from twisted.python.failure import Failure
 from zope.interface import implementer
 
+from smartgo.broker.filter import SQL92
 from smartgo.broker.interfaces import IBroker
 from smartgo.broker.processors.queuelocks import ID_LIMIT
 from smartgo.broker.processors.requestcodes import answered_by
@@ -194,6 +195,8 @@ class HeartbeatProcessor(Processor):
                 raise RequestRefused(
                     f"The broker does not support consumer to filter message by {subscription.expression_type[:40]}"
                 )
+            if subscription.expression_type != SQL92:
+                raise SubscriptionParseFailed(f"there is no filter of the type {subscription.expression_type[:40]}")
             self._compile_filter(subscription.sub_string)
         return request.answer()
 

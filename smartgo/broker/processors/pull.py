@@ -4,21 +4,24 @@ Pulls (11, 361): checked, read, held when there is nothing yet (docs/spec/broker
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Final
 
 import msgspec
 from twisted.internet.defer import Deferred
 from zope.interface import implementer
 
-from smartgo.broker.filter import FilterCache
+from smartgo.broker.filter import TAG, FilterCache
 from smartgo.broker.interfaces import IBroker
 from smartgo.broker.processors.requestcodes import answered_by
 from smartgo.broker.tables.topics import READ
 from smartgo.errors import (
+    FilterDataNotExist,
     NoPermission,
     RequestRefused,
     SubscriptionNotExist,
     SubscriptionNotLatest,
+    SubscriptionParseFailed,
     TopicNotExist,
 )
 from smartgo.net.tokenbuckets import TokenBuckets
@@ -76,7 +79,10 @@ class PullProcessor(Processor):
 
     codes = answered_by("pull")
 
-    def __init__(self, broker: IBroker) -> None:
+    def __init__(self, broker: IBroker, filters: FilterCache) -> None:
+        """
+        @param filters: makes the filters of subscriptions.
+        """
         self._settings = settings = broker.settings.current
         self._clock = broker.env.clock
         self._store = broker.store
@@ -93,7 +99,7 @@ class PullProcessor(Processor):
         self._slave = broker.is_slave
         self._correct = not broker.is_slave or settings.store.offset_check_in_slave
         self._is_without_master = broker.is_without_master
-        self._filters = FilterCache()
+        self._filters = filters
         self._responses = ResponseFrames()
         self._event_rate = TokenBuckets(_EVENTS_PER_SECOND, _EVENTS_PER_SECOND)
 
@@ -138,7 +144,12 @@ class PullProcessor(Processor):
 
     def _filter(self, header: PullRequest, group: SubscriptionGroupConfig) -> IMessageFilter | None:
         if header.sys_flag & SUBSCRIPTION:
-            return self._filters.find(header.expression_type, header.subscription)
+            try:
+                return self._filters.find(header.expression_type, header.subscription)
+            except SubscriptionParseFailed as refusal:
+                if not header.expression_type or header.expression_type == TAG:
+                    raise
+                raise SubscriptionParseFailed(f"parse the consumer's subscription failed: {refusal}") from None
         members = self._consumers.get(header.consumer_group)
         if members is None:
             raise SubscriptionNotExist("the consumer's group info not exist")
@@ -149,7 +160,14 @@ class PullProcessor(Processor):
             raise SubscriptionNotExist("the consumer's subscription not exist")
         if subscription.sub_version < header.sub_version:
             raise SubscriptionNotLatest("the consumer's subscription not latest")
-        return self._filters.find(subscription.expression_type, subscription.sub_string)
+        try:
+            return self._filters.find(subscription.expression_type, subscription.sub_string)
+        except SubscriptionParseFailed:
+            if not subscription.expression_type or subscription.expression_type == TAG:
+                raise
+            raise FilterDataNotExist(
+                "The broker's consumer filter data is not exist!Your expression may be wrong!"
+            ) from None
 
     def _read(
         self,
@@ -238,7 +256,19 @@ class PullProcessor(Processor):
             filter,
             max(0.0, seconds),
             lambda: self._resume(peer, request, header, group, filter),
+            None if filter is None or not filter.needs_content() else partial(self._scan, header, filter),
         )
+
+    def _scan(self, header: PullRequest, filter: IMessageFilter, offset: int, end: int) -> int | None:
+        """
+        Search what arrived in the queue of a held pull for a message that its filter lets in.
+
+        @return: the offset behind what was looked at; C{None} where there is such a message, or one read cannot tell.
+        """
+        result = self._store.read(header.topic, header.queue_id, offset, ReadLimit(1, 1), filter)
+        if result.status is ReadStatus.NO_MATCHED_MESSAGE and result.next_offset >= end:
+            return result.next_offset
+        return None
 
     def _resume(
         self,

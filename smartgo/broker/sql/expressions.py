@@ -16,7 +16,7 @@ from smartgo.broker.sql.javavalues import (
     LONG_LIMIT,
     NUMBERS,
     EvaluationFailed,
-    Kind,
+    ValueKind,
     compare_numerals,
     comparison,
     java_text,
@@ -28,6 +28,8 @@ Evaluate = Callable[[Properties], Any]
 
 DEPTH: Final = 32
 """How deep an expression may be nested (reliability L23)."""
+SIZE: Final = 1000
+"""How many operators and operands an expression may have (reliability L23): each costs about 1 us a message."""
 
 _RUNTIME: Final = "java.lang.RuntimeException: "
 _PARSE: Final = "org.apache.rocketmq.filter.parser.ParseException: "
@@ -43,13 +45,14 @@ class Expression:
     @ivar parts: the operands.
     @ivar constant: it is a literal; C{value} is its value.
     @ivar depth: of the tree.
+    @ivar size: of the tree: operators and operands; those that are evaluated twice count twice.
     """
 
-    __slots__ = ("constant", "depth", "evaluate", "kind", "parts", "symbol", "value")
+    __slots__ = ("constant", "depth", "evaluate", "kind", "parts", "size", "symbol", "value")
 
     def __init__(
         self,
-        kind: Kind,
+        kind: ValueKind,
         evaluate: Evaluate,
         symbol: str = "",
         parts: tuple[Expression, ...] = (),
@@ -57,7 +60,7 @@ class Expression:
         constant: bool = False,
     ) -> None:
         """
-        @raise SubscriptionParseFailed: it is nested too deep.
+        @raise SubscriptionParseFailed: it is nested too deep or too large.
         """
         self.kind = kind
         self.evaluate = evaluate
@@ -68,11 +71,14 @@ class Expression:
         self.depth: int = 1 + max((part.depth for part in parts), default=0)
         if self.depth > DEPTH:
             raise SubscriptionParseFailed(f"the expression is nested deeper than {DEPTH}")
+        self.size: int = 1 + sum(part.size for part in parts)
+        if self.size > SIZE:
+            raise SubscriptionParseFailed(f"the expression has more than {SIZE} operators and operands")
 
     @property
     def boolean(self) -> bool:
-        """Whether it can stand as a condition; NULL can."""
-        return self.kind is Kind.BOOLEAN or (self.constant and self.value is None)
+        """True where the expression can stand as a condition, as NULL can."""
+        return self.kind is ValueKind.BOOLEAN or (self.constant and self.value is None)
 
     def text(self) -> str:
         """Return the expression as RocketMQ's errors show it."""
@@ -93,7 +99,7 @@ class Expression:
 # -- literals and properties ---------------------------------------------------------------------------------------
 
 
-def constant(kind: Kind, value: Any) -> Expression:
+def constant(kind: ValueKind, value: Any) -> Expression:
     """Return a literal."""
     return Expression(kind, lambda properties: value, value=value, constant=True)
 
@@ -108,7 +114,7 @@ def decimal(text: str) -> Expression:
     value = int(digits) if len(digits) < 20 else LONG_LIMIT
     if value >= LONG_LIMIT:
         raise SubscriptionParseFailed(f'java.lang.NumberFormatException: For input string: "{digits}"')
-    return constant(Kind.INTEGER if value < INT_LIMIT else Kind.LONG, value)
+    return constant(ValueKind.INTEGER if value < INT_LIMIT else ValueKind.LONG, value)
 
 
 def floating(text: str) -> Expression:
@@ -122,12 +128,12 @@ def floating(text: str) -> Expression:
         raise SubscriptionParseFailed(f"{_RUNTIME}{text} is greater than 1.7976931348623157E308")
     if value == 0:
         raise SubscriptionParseFailed(f"{_RUNTIME}{text} is less than 4.9E-324")
-    return constant(Kind.DOUBLE, value)
+    return constant(ValueKind.DOUBLE, value)
 
 
 def property_of(name: str) -> Expression:
     """Return the value of a property, null where the message has none."""
-    return Expression(Kind.STRING, lambda properties: properties.get(name), value=name)
+    return Expression(ValueKind.STRING, lambda properties: properties.get(name), value=name)
 
 
 # -- operators -----------------------------------------------------------------------------------------------------
@@ -142,7 +148,7 @@ def negate(operand: Expression) -> Expression:
     def nothing(properties: Properties) -> None:
         evaluate(properties)  # may fail
 
-    return Expression(Kind.NOTHING, nothing, "-", (operand,))
+    return Expression(ValueKind.NOTHING, nothing, "-", (operand,))
 
 
 def condition(expression: Expression) -> Expression:
@@ -156,7 +162,7 @@ def condition(expression: Expression) -> Expression:
     if expression.constant or expression.parts:
         raise SubscriptionParseFailed(f"{_PARSE}Expression will not result in a boolean value: {expression.text()}")
     name = expression.value
-    return Expression(Kind.BOOLEAN, lambda properties: False if name in properties else None, "", (expression,))
+    return Expression(ValueKind.BOOLEAN, lambda properties: False if name in properties else None, "", (expression,))
 
 
 def negation(operand: Expression) -> Expression:
@@ -167,7 +173,7 @@ def negation(operand: Expression) -> Expression:
         value: bool | None = evaluate(properties)
         return None if value is None else not value
 
-    return Expression(Kind.BOOLEAN, opposite, "NOT", (operand,))
+    return Expression(ValueKind.BOOLEAN, opposite, "NOT", (operand,))
 
 
 def both(left: Expression, right: Expression) -> Expression:
@@ -196,7 +202,7 @@ def _chain(symbol: str, left: Expression, right: Expression, decisive: bool) -> 
                 result = None
         return result
 
-    return Expression(Kind.BOOLEAN, chain, symbol, parts)
+    return Expression(ValueKind.BOOLEAN, chain, symbol, parts)
 
 
 _ORDERS: Final[dict[str, Callable[[int], bool]]] = {
@@ -216,7 +222,7 @@ def ordered(symbol: str, left: Expression, right: Expression) -> Expression:
     for operand in (left, right):
         if operand.boolean or (operand.constant and operand.kind not in NUMBERS):
             raise SubscriptionParseFailed(f"{_RUNTIME}Value '{operand.text()}' cannot be compared.")
-    strings = left.kind is right.kind is Kind.STRING
+    strings = left.kind is right.kind is ValueKind.STRING
     compare = compare_numerals if strings else comparison(left.kind, right.kind)
     holds = _ORDERS[symbol]
     first, second = left.evaluate, right.evaluate
@@ -228,7 +234,7 @@ def ordered(symbol: str, left: Expression, right: Expression) -> Expression:
         other = second(properties)
         return None if other is None else holds(compare(one, other))
 
-    return Expression(Kind.BOOLEAN, order, symbol, (left, right))
+    return Expression(ValueKind.BOOLEAN, order, symbol, (left, right))
 
 
 def equal(left: Expression, right: Expression) -> Expression:
@@ -247,7 +253,7 @@ def equal(left: Expression, right: Expression) -> Expression:
 
 def is_null(operand: Expression) -> Expression:
     """Return IS NULL."""
-    return _equal(operand, constant(Kind.BOOLEAN, None))
+    return _equal(operand, constant(ValueKind.BOOLEAN, None))
 
 
 def _equal(left: Expression, right: Expression) -> Expression:
@@ -261,7 +267,7 @@ def _equal(left: Expression, right: Expression) -> Expression:
             return True if other is None else None
         return False if other is None else compare(one, other) == 0
 
-    return Expression(Kind.BOOLEAN, same, "==", (left, right))
+    return Expression(ValueKind.BOOLEAN, same, "==", (left, right))
 
 
 def between(value: Expression, low: Expression, high: Expression) -> Expression:
@@ -306,7 +312,7 @@ def among(operand: Expression, values: Sequence[str], wanted: bool) -> Expressio
         return None if value is None else (value in chosen) is wanted
 
     symbol = "IN" if wanted else "NOT IN"
-    return Expression(Kind.BOOLEAN, one_of, symbol, (operand,), f"{name} {symbol} ( {', '.join(values)} )")
+    return Expression(ValueKind.BOOLEAN, one_of, symbol, (operand,), f"{name} {symbol} ( {', '.join(values)} )")
 
 
 _SEARCHES: Final[dict[str, Callable[[str, str], bool]]] = {
@@ -320,7 +326,7 @@ def search(symbol: str, operand: Expression, wanted: str, positive: bool) -> Exp
     """Return CONTAINS, STARTSWITH or ENDSWITH, or its opposite; both are false for an empty text and no string."""
     evaluate = operand.evaluate
     test = _SEARCHES[symbol]
-    possible = bool(wanted) and operand.kind is Kind.STRING
+    possible = bool(wanted) and operand.kind is ValueKind.STRING
 
     def found(properties: Properties) -> bool:
         if not wanted:
@@ -328,4 +334,4 @@ def search(symbol: str, operand: Expression, wanted: str, positive: bool) -> Exp
         value = evaluate(properties)
         return possible and value is not None and test(value, wanted) is positive
 
-    return Expression(Kind.BOOLEAN, found, symbol if positive else f"NOT {symbol}", (operand,))
+    return Expression(ValueKind.BOOLEAN, found, symbol if positive else f"NOT {symbol}", (operand,))

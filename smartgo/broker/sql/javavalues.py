@@ -25,7 +25,7 @@ _HEX_DOUBLE: Final = re.compile(
 _BLANKS: Final = "".join(map(chr, range(0x21)))  # what String.trim removes
 
 
-class Kind(Enum):
+class ValueKind(Enum):
     """The Java class of a value; C{NOTHING} is what is always null."""
 
     STRING = "String"
@@ -36,7 +36,7 @@ class Kind(Enum):
     NOTHING = "null"
 
 
-NUMBERS: Final = frozenset({Kind.INTEGER, Kind.LONG, Kind.DOUBLE})
+NUMBERS: Final = frozenset({ValueKind.INTEGER, ValueKind.LONG, ValueKind.DOUBLE})
 
 
 class EvaluationFailed(Exception):
@@ -98,17 +98,17 @@ def _not_a_number(text: str) -> EvaluationFailed:
     return EvaluationFailed(f'java.lang.RuntimeException: java.lang.NumberFormatException: For input string: "{text}"')
 
 
-_FROM_STRING: Final[dict[Kind, Callable[[str], Any]]] = {
-    Kind.INTEGER: to_integer,
-    Kind.LONG: to_long,
-    Kind.DOUBLE: to_double,
-    Kind.BOOLEAN: to_boolean,
+_FROM_STRING: Final[dict[ValueKind, Callable[[str], Any]]] = {
+    ValueKind.INTEGER: to_integer,
+    ValueKind.LONG: to_long,
+    ValueKind.DOUBLE: to_double,
+    ValueKind.BOOLEAN: to_boolean,
 }
 
 Comparison = Callable[[Any, Any], int]
 
 
-def comparison(left: Kind, right: Kind) -> Comparison:
+def comparison(left: ValueKind, right: ValueKind) -> Comparison:
     """
     Return the function that compares values of two kinds as Java does: below 0, 0 or above 0.
 
@@ -116,19 +116,19 @@ def comparison(left: Kind, right: Kind) -> Comparison:
     of the other value's kind.
     """
     if left is right:
-        return compare_doubles if left is Kind.DOUBLE else compare
-    if left is Kind.BOOLEAN:
-        return _refuse_text if right is Kind.STRING else _unlike
-    if left is Kind.STRING and right in _FROM_STRING:
+        return compare_doubles if left is ValueKind.DOUBLE else compare
+    if left is ValueKind.BOOLEAN:
+        return _refuse_text if right is ValueKind.STRING else _unlike
+    if left is ValueKind.STRING and right in _FROM_STRING:
         convert = _FROM_STRING[right]
         after = comparison(right, right)
         return lambda one, other: after(convert(one), other)
-    if left in NUMBERS and right is Kind.STRING:
+    if left in NUMBERS and right is ValueKind.STRING:
         convert = _FROM_STRING[left]
         after = comparison(left, left)
         return lambda one, other: after(one, convert(other))
     if left in NUMBERS and right in NUMBERS:
-        if Kind.DOUBLE in (left, right):
+        if ValueKind.DOUBLE in (left, right):
             return lambda one, other: compare_doubles(float(one), float(other))
         return compare
     return _unlike

@@ -17,7 +17,7 @@ from lark.parsers.lalr_interactive_parser import InteractiveParser
 
 from smartgo.broker.sql import expressions as sql
 from smartgo.broker.sql.expressions import DEPTH, Expression
-from smartgo.broker.sql.javavalues import Kind
+from smartgo.broker.sql.javavalues import ValueKind
 from smartgo.errors import SubscriptionParseFailed
 
 _SHOWN: Final = 200  # characters of a token in an error
@@ -137,7 +137,7 @@ class SelectorParser:
         """
         Return a filter as a condition.
 
-        @raise SubscriptionParseFailed: it is none, with the words of a RocketMQ broker; or it is nested too deep.
+        @raise SubscriptionParseFailed: it is none, with the words of a RocketMQ broker; or it is too deep or too large.
         """
         run = self._lark.parse_interactive(text)
         level = count = 0
@@ -259,7 +259,7 @@ class _Builder(Transformer[Token, Any]):
         return sql.among(operand, values, False)
 
     def string(self, literal: Token) -> Expression:
-        return sql.constant(Kind.STRING, _unquoted(literal))
+        return sql.constant(ValueKind.STRING, _unquoted(literal))
 
     def decimal(self, digits: Token) -> Expression:
         return sql.decimal(str(digits))
@@ -268,13 +268,13 @@ class _Builder(Transformer[Token, Any]):
         return sql.floating(str(digits))
 
     def true(self, word: Token) -> Expression:
-        return sql.constant(Kind.BOOLEAN, True)
+        return sql.constant(ValueKind.BOOLEAN, True)
 
     def false(self, word: Token) -> Expression:
-        return sql.constant(Kind.BOOLEAN, False)
+        return sql.constant(ValueKind.BOOLEAN, False)
 
     def null(self, word: Token) -> Expression:
-        return sql.constant(Kind.BOOLEAN, None)
+        return sql.constant(ValueKind.BOOLEAN, None)
 
     def named(self, name: Token) -> Expression:
         return sql.property_of(str(name))

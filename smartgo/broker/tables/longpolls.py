@@ -18,7 +18,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from heapq import heappop, heappush
-from typing import Final
+from typing import Final, NamedTuple
 
 from twisted.internet.defer import Deferred
 from twisted.internet.interfaces import IDelayedCall
@@ -37,6 +37,16 @@ _PASSED_SECONDS: Final = 5.0
 _TAGS_A_PLACE: Final = 16
 """A pull that wants more tags than this takes more than one place of the limits: its filter takes memory too."""
 
+Scan = Callable[[int, int], "int | None"]
+"""Looks at messages from an offset to an end; returns the offset behind them, C{None} where the pull is answered."""
+
+
+class _HeldReads(NamedTuple):
+    """The reads of a held pull; see L{LongPollTable.hold}."""
+
+    resume: Callable[[], Answer | Deferred[Answer]]
+    scan: Scan | None
+
 
 def places_of(codes: frozenset[int] | None) -> int:
     """Return how many places of the limits a pull with these tag hashes takes."""
@@ -49,10 +59,12 @@ class HeldPull:
 
     @ivar places: how many places of the limits it takes.
     @ivar short: it is a short poll.
+    @ivar scan: see L{LongPollTable.hold}.
+    @ivar seen: the offset behind what C{scan} looked at.
     """
 
     __slots__ = (
-        "answer", "bucket", "codes", "offset", "peer", "places", "queue", "resume", "short", "woken"
+        "answer", "bucket", "codes", "offset", "peer", "places", "queue", "resume", "scan", "seen", "short", "woken"
     )  # fmt: skip
 
     def __init__(
@@ -61,7 +73,7 @@ class HeldPull:
         queue: tuple[str, int],
         offset: int,
         codes: frozenset[int] | None,
-        resume: Callable[[], Answer | Deferred[Answer]],
+        reading: _HeldReads,
         short: bool,
         end: Callable[[HeldPull], None],
     ) -> None:
@@ -70,7 +82,8 @@ class HeldPull:
         self.queue = queue
         self.offset = offset
         self.codes = codes
-        self.resume = resume
+        self.resume, self.scan = reading
+        self.seen = offset
         self.places = places = places_of(codes)
         self.short = short
         self.answer: Deferred[Answer] = (Deferred if short else LongPoll)(lambda _: end(self))
@@ -78,6 +91,16 @@ class HeldPull:
             self.answer.size = places * LongPoll.size
         self.bucket = 0
         self.woken = False
+
+    def passed_by(self, end: int) -> bool:
+        """Tell whether none of the messages before an offset passes the filter by content, where there is one."""
+        if self.scan is None:
+            return False
+        seen = self.scan(self.seen, end)
+        if seen is None:
+            return False
+        self.seen = seen
+        return True
 
 
 class _Waiting:
@@ -184,6 +207,7 @@ class LongPollTable:
         filter: IMessageFilter | None,
         seconds: float,
         resume: Callable[[], Answer | Deferred[Answer]],
+        scan: Scan | None = None,
     ) -> Deferred[Answer]:
         """
         Hold a pull as a long poll.
@@ -194,6 +218,7 @@ class LongPollTable:
 
         @param seconds: how long at most.
         @param resume: is kept as long as the pull is held, with all that it refers to.
+        @param scan: for a filter that decides by the content of messages: looks at those that arrive.
         @raise SystemBusy: too many are held.
         """
         pulls = self._by_peer.get(peer)
@@ -206,7 +231,7 @@ class LongPollTable:
             if not self._short_polls.take(pulls.source, places):
                 raise SystemBusy(f"too many pulls wait for messages, {self.count} in all: try again later")
             seconds = min(seconds, self._settings.broker.short_polling_time_mills)
-        held = HeldPull(peer, (topic, queue_id), offset, codes, resume, short, self._cancelled)
+        held = HeldPull(peer, (topic, queue_id), offset, codes, _HeldReads(resume, scan), short, self._cancelled)
         self._by_peer[peer] = pulls
         pulls.held[held] = None
         waiting = self._by_queue.get(held.queue)
@@ -233,7 +258,10 @@ class LongPollTable:
             return
         for held in waiting.woken_by(tag_codes):
             if next_offset > held.offset and not held.woken:
-                self._wake(held)
+                if held.scan is not None and held.passed_by(next_offset):
+                    self._hasten(held)
+                else:
+                    self._wake(held)
         if waiting.fresh:
             for held in list(waiting.fresh):
                 if next_offset > held.offset:

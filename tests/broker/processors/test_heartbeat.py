@@ -542,6 +542,7 @@ class CheckTests(HeartbeatCase):
         with self.assertRaises(SubscriptionParseFailed) as caught:
             self.check("SQL92", "!")
         self.assertEqual(caught.exception.code, 23)
+        self.assertRaises(SubscriptionParseFailed, self.check, "XPATH", "a > 5")
 
 
 class NoFilterTests(CheckTests):

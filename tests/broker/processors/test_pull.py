@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import json
 import tracemalloc
+from typing import ClassVar
 
 from twisted.internet.defer import Deferred
 
 from smartgo.errors import NotConnected
+from smartgo.schema.bodies import ConsumerData, HeartbeatData, SubscriptionData
 from smartgo.schema.codes import RequestCode
 from smartgo.schema.command import Command
 from smartgo.schema.headers.messages import ViewMessageRequest
@@ -200,3 +202,84 @@ class PullTests(ClusterCase):
             answer = self.cluster.ask(Command.request(RequestCode.CONSUMER_SEND_MSG_BACK, header))
             self.assertEqual((answer.code, answer.remark), (1, f"look message by offset failed, {at}"))
         self.assertEqual(self.cluster.broker.store.bounds("%DLQ%CG", 0), (0, 0))
+
+
+class SqlTests(ClusterCase):
+    """A broker that filters by properties."""
+
+    settings: ClassVar[dict[str, str]] = {"enablePropertyFilter": "true", "mappedFileSizeConsumeQueue": "20000"}
+
+    def send(self, *numbers: int) -> None:
+        """Send messages with a property n."""
+        for number in numbers:
+            self.cluster.send("T", str(number).encode(), properties={"n": str(number)})
+
+    def test_request(self) -> None:
+        """A pull that carries an expression has the messages that match, and goes on behind the others."""
+        self.send(1, 7, 2, 8)
+        answer, found = self.cluster.pull("T", expression_type="SQL92", subscription="n BETWEEN 5 AND 7 OR n = 2")
+        self.assertEqual(([one.body for one in found], answer.fields["nextBeginOffset"]), ([b"7", b"2"], "4"))
+        answer, found = self.cluster.pull("T", expression_type="SQL92", subscription="n > 100")
+        self.assertEqual((answer.code, found, answer.fields["nextBeginOffset"]), (20, [], "4"))
+
+    def test_wrong(self) -> None:
+        """A pull that carries a wrong expression is answered 23, one of a group that subscribed by it 27."""
+        self.send(1)
+        answer, _ = self.cluster.pull("T", expression_type="SQL92", subscription="n >")
+        self.assertEqual(answer.code, 23)
+        self.assertIn("parse the consumer's subscription failed", answer.remark or "")
+        for version, text, code in ((1, "n >", 27), (2, "", 27), (3, "n > 0", 0)):
+            self.subscribe(text, version)
+            self.assertEqual(self.cluster.pull("T", sys_flag=0)[0].code, code)
+
+    def subscribe(self, text: str, version: int) -> None:
+        """Join a group, subscribing by an expression."""
+        data = SubscriptionData(topic="T", sub_string=text, sub_version=version, expression_type="SQL92")
+        consumer = ConsumerData(group_name="CG", subscription_data_set=[data])
+        body = HeartbeatData(client_id="client-1", consumer_data_set=[consumer]).encode()
+        self.assertEqual(self.cluster.ask(Command.request(RequestCode.HEART_BEAT, body=body)).code, 0)
+
+    def test_check(self) -> None:
+        """46 answers with the words of the parser."""
+        for text, code, remark in (
+            ("n > 5 AND m IS NOT NULL", 0, ""),
+            ("n between 5 and 1", 23, "java.lang.RuntimeException: Illegal values of between, left value(5) must less"),
+        ):
+            data = {"topic": "T", "subString": text, "expressionType": "SQL92"}
+            body = json.dumps({"clientId": "c", "group": "CG", "subscriptionData": data}).encode()
+            answer = self.cluster.ask(Command.request(RequestCode.CHECK_CLIENT_CONFIG, body=body))
+            self.assertEqual(answer.code, code)
+            self.assertTrue((answer.remark or "").startswith(remark), answer.remark)
+
+    def test_held(self) -> None:
+        """A held pull is answered by a message that matches, not by others."""
+        self.send(1)
+        answers: list[Command] = []
+        command = pull_command("T", 0, 1, sys_flag=6, expression_type="SQL92", subscription="n > 5")
+        self.cluster.client.ask(BROKER, command, 30.0).addCallback(answers.append)
+        self.cluster.pump()
+        self.send(2, 3)
+        self.assertEqual((answers, self.cluster.broker.long_polls.count), ([], 1))
+        self.send(9)
+        self.assertEqual([[found.body for found in records(one.body)] for one in answers], [[b"9"]])
+
+    def test_passed(self) -> None:
+        """A held pull that only other messages pass goes on behind them after 5 s."""
+        self.send(1)
+        answers: list[Command] = []
+        command = pull_command("T", 0, 1, sys_flag=6, expression_type="SQL92", subscription="n > 5")
+        self.cluster.client.ask(BROKER, command, 30.0).addCallback(answers.append)
+        self.cluster.pump()
+        self.send(2, 3)
+        self.cluster.pump(4.0)
+        self.assertEqual(answers, [])
+        self.cluster.pump(2.0)
+        self.assertEqual([(one.code, one.fields["nextBeginOffset"]) for one in answers], [(20, "3")])
+
+    def test_many(self) -> None:
+        """One pull looks at 200 messages at least, and not at all of a long queue."""
+        self.send(*range(250))
+        answer, found = self.cluster.pull("T", expression_type="SQL92", subscription="n > 240")
+        self.assertEqual((answer.code, found, answer.fields["nextBeginOffset"]), (20, [], "200"))
+        answer, found = self.cluster.pull("T", 0, 200, expression_type="SQL92", subscription="n > 240")
+        self.assertEqual((len(found), answer.fields["nextBeginOffset"]), (9, "250"))

@@ -7,7 +7,7 @@ import math
 from twisted.trial.unittest import SynchronousTestCase
 
 from smartgo.broker.sql import javavalues
-from smartgo.broker.sql.javavalues import EvaluationFailed, Kind, comparison, java_text
+from smartgo.broker.sql.javavalues import EvaluationFailed, ValueKind, comparison, java_text
 
 
 class ConversionTests(SynchronousTestCase):
@@ -37,7 +37,7 @@ class ConversionTests(SynchronousTestCase):
 class ComparisonTests(SynchronousTestCase):
     def test_doubles(self) -> None:
         """NaN equals itself and is above infinity; -0.0 is below 0.0."""
-        compare = comparison(Kind.DOUBLE, Kind.DOUBLE)
+        compare = comparison(ValueKind.DOUBLE, ValueKind.DOUBLE)
         self.assertEqual(
             [compare(math.nan, math.nan), compare(math.nan, math.inf), compare(-0.0, 0.0), compare(0.0, 0.0)],
             [0, 1, -1, 0],
@@ -45,13 +45,13 @@ class ComparisonTests(SynchronousTestCase):
 
     def test_kinds(self) -> None:
         """A text takes the kind of what it is compared with; kinds that do not fit are below."""
-        self.assertEqual(comparison(Kind.STRING, Kind.LONG)("3000000000", 3), 1)
-        self.assertEqual(comparison(Kind.INTEGER, Kind.STRING)(3, "3"), 0)
-        self.assertEqual(comparison(Kind.INTEGER, Kind.DOUBLE)(3, 3.5), -1)
-        self.assertEqual(comparison(Kind.BOOLEAN, Kind.INTEGER)(True, 1), -1)
-        self.assertEqual(comparison(Kind.INTEGER, Kind.BOOLEAN)(1, True), -1)
-        self.assertRaises(EvaluationFailed, comparison(Kind.STRING, Kind.INTEGER), "3000000000", 3)
-        self.assertRaises(EvaluationFailed, comparison(Kind.BOOLEAN, Kind.STRING), True, "true")
+        self.assertEqual(comparison(ValueKind.STRING, ValueKind.LONG)("3000000000", 3), 1)
+        self.assertEqual(comparison(ValueKind.INTEGER, ValueKind.STRING)(3, "3"), 0)
+        self.assertEqual(comparison(ValueKind.INTEGER, ValueKind.DOUBLE)(3, 3.5), -1)
+        self.assertEqual(comparison(ValueKind.BOOLEAN, ValueKind.INTEGER)(True, 1), -1)
+        self.assertEqual(comparison(ValueKind.INTEGER, ValueKind.BOOLEAN)(1, True), -1)
+        self.assertRaises(EvaluationFailed, comparison(ValueKind.STRING, ValueKind.INTEGER), "3000000000", 3)
+        self.assertRaises(EvaluationFailed, comparison(ValueKind.BOOLEAN, ValueKind.STRING), True, "true")
 
     def test_texts(self) -> None:
         """Values look as in Java's errors."""

@@ -98,10 +98,18 @@ class ParserTests(SynchronousTestCase):
 
     def test_long(self) -> None:
         """A chain of conditions is not nested, however long."""
-        text = " OR ".join(f"a={number}" for number in range(500))
-        self.assertTrue(self.parser.parse(text).evaluate({"a": "499"}))
+        text = " OR ".join(f"a={number}" for number in range(300))
+        self.assertTrue(self.parser.parse(text).evaluate({"a": "299"}))
         self.assertIs(self.parser.parse(text).evaluate({"a": "500"}), False)
         self.assertIsNone(self.parser.parse(text).evaluate({}))
+
+    def test_large(self) -> None:
+        """An expression has at most 1,000 operators and operands; those that are evaluated twice count twice."""
+        self.assertIn("more than 1000", self.refused(" OR ".join(f"a={number}" for number in range(400))))
+        nested = "a"
+        for _ in range(9):
+            nested = f"-({nested} BETWEEN 1 AND 2)"
+        self.assertIn("more than 1000", self.refused(nested + " = 1"))
 
     def test_time(self) -> None:
         """Texts of 4 KiB that invite going back are refused or read in one pass."""

@@ -77,6 +77,33 @@ class LongPollTableTests(SynchronousTestCase):
         self.table.arrived("T", 0, 8, [tag_code("TagB"), tag_code("TagA")], 1)
         self.assertEqual(self.successResultOf(waiting), b"a")
 
+    def test_content(self) -> None:
+        """A pull whose filter needs the content looks at each message once, and is answered where one is for it."""
+        looks: list[tuple[int, int]] = []
+        wanted = [7, 9]
+
+        def scan(offset: int, end: int) -> int | None:
+            looks.append((offset, end))
+            return None if any(offset <= one < end for one in wanted) else end
+
+        waiting = self.table.hold(self.peer, "T", 0, 5, None, 15, lambda: b"x", scan)
+        self.table.arrived("T", 0, 6, [0], 1)
+        self.table.arrived("T", 0, 7, [0], 1)
+        self.assertNoResult(waiting)
+        self.table.arrived("T", 0, 8, [0], 1)
+        self.assertEqual((self.successResultOf(waiting), looks), (b"x", [(5, 6), (6, 7), (7, 8)]))
+
+    def test_content_of_others(self) -> None:
+        """A pull that was passed by messages whose content is not for it goes on behind them within 5.5 s."""
+        waiting = self.table.hold(self.peer, "T", 0, 5, None, 15, lambda: b"x", lambda offset, end: end)
+        self.clock.advance(1.0)
+        for number in range(5):
+            self.table.arrived("T", 0, 6 + number, [0], 1)
+            self.clock.advance(1.0)
+        self.assertNoResult(waiting)
+        self.clock.advance(0.6)
+        self.assertEqual((self.successResultOf(waiting), self.table.count), (b"x", 0))
+
     def test_arrival_of_others(self) -> None:
         """Messages that none of many pulls wants cost no look at each of them, but for the first."""
         looks = []

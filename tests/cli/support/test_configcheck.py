@@ -27,13 +27,13 @@ class ConfigCheckTests(CommandCase):
 
     def test_without_effect(self) -> None:
         """Settings without effect are named, those that are not built and those of RocketMQ alone."""
-        path = self.lay("enablePropertyFilter=true\ntransientStorePoolEnable=true\nnosuch=1\n")
+        path = self.lay("filterSupportRetry=true\ntransientStorePoolEnable=true\nnosuch=1\n")
         result = self.invoke("config", "check", path)
         self.assertEqual(
             result.stderr.splitlines(),
             [
                 "warning: /broker.conf, line 3: unknown setting nosuch",
-                "warning: /broker.conf, line 1: enablePropertyFilter has no effect yet",
+                "warning: /broker.conf, line 1: filterSupportRetry has no effect yet",
                 f"no effect: /broker.conf, line 2: transientStorePoolEnable {NOT_OURS}",
             ],
         )
