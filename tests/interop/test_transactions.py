@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from tests.interop.case import InteropCase, driver, ids, ids_of, needs, texts
+from tests.interop.driver import CommandFailed
 
 
 class TransactionTests(InteropCase):
@@ -84,3 +85,47 @@ class SqlTests(InteropCase):
     def test_5_3(self) -> None:
         """A consumer with an SQL filter has exactly the messages whose properties match (5.3)."""
         self._filtered("5.3")
+
+    def _wrong(self, generation: str) -> None:
+        where = {"namesrv": self.shared().namesrv}
+        client = driver(generation)
+        topic = self.name("sql-wrong")
+        client.ask("topic", topic=topic, queues=1, address=self.shared().broker.address, **where)
+        for number, (wrong, words) in enumerate(
+            (
+                ("n BETWEEN 7 AND 5", "left value(7) must less than or equal to right value(5)"),
+                ("n > AND 5", 'Encountered " "AND" "AND "" at line 1, column 5.'),
+            )
+        ):
+            name = f"{topic}-{number}"
+            consumer = client.start("push", name=name, group=name, topics={topic: wrong}, sql=True, **where)
+            error = str(self.assertRaises(CommandFailed, consumer.result))
+            self.assertIn("CODE: 23", error)
+            self.assertIn(words, error)
+
+    def test_wrong_4_9(self) -> None:
+        """A consumer with a wrong SQL filter does not start, and says what is wrong (4.9)."""
+        self._wrong("4.9")
+
+    def test_wrong_5_3(self) -> None:
+        """A consumer with a wrong SQL filter does not start, and says what is wrong (5.3)."""
+        self._wrong("5.3")
+
+    def test_tags(self) -> None:
+        """The filter of RocketMQ's own SqlFilterIT has the messages of two tags of three."""
+        where = {"namesrv": self.shared().namesrv}
+        client = driver("5.3")
+        topic = self.name("sql-tags")
+        client.ask("topic", topic=topic, queues=2, address=self.shared().broker.address, **where)
+        wanted = "(TAGS is not null and TAGS in ('TagA', 'TagB'))"
+        consumer = client.start("push", name=topic, group=topic, topics={topic: wanted}, sql=True, **where)
+        consumer.result()
+        self.addCleanup(client.ask, "push.stop", name=topic)
+        expected = set()
+        for tag in ("TagC", "TagA", "TagB"):
+            sent = client.start("send", topic=topic, count=16, tags=[tag], **where).all_of("sent")
+            self.assertEqual(len(sent), 16)
+            if tag != "TagC":
+                expected |= ids_of(sent)
+        consumer.wait(lambda: ids(consumer) >= expected, 60, "the messages of two tags")
+        self.assertEqual(ids(consumer), expected)
