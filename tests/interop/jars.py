@@ -31,11 +31,15 @@ class Generation:
     """
     One generation of official jars.
 
-    @ivar name: C{"4.9"} or C{"5.3"}.
+    @ivar name: C{"4.9"}, C{"5.3"} or C{"4.9-its"}.
     """
 
-    def __init__(self, name: str) -> None:
+    def __init__(self, name: str, sources: str = "interop") -> None:
+        """
+        @param sources: the folder of our classes that are compiled against the jars.
+        """
         self.name = name
+        self._sources = sources
         self._pom = _JAVA / f"pom-{name}.xml"
 
     @functools.cached_property
@@ -55,7 +59,7 @@ class Generation:
 
         @raise Unavailable: no compiler, or the jars are missing.
         """
-        sources = sorted((_JAVA / "interop").glob("*.java"))
+        sources = sorted((_JAVA / self._sources).glob("*.java"))
         jars = self.jars
         content = b"".join(path.read_bytes() for path in sources) + self._pom.read_bytes() + java_version().encode()
 
@@ -71,6 +75,9 @@ class Generation:
 
 
 GENERATIONS = {name: Generation(name) for name in ("4.9", "5.3")}
+
+#: RocketMQ's own integration tests, 4.9.7, for a cluster that runs.
+INTEGRATION_TESTS = Generation("4.9-its", "its")
 
 
 @functools.cache
