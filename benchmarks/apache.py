@@ -10,7 +10,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, TypedDict
 
 import msgspec
 
@@ -25,7 +25,7 @@ from .runner import Say, drive, fill
 from .spread import Spread, ratios
 from .targets import Target
 
-Program = Literal["producer", "consumer"]
+Program = Literal["producer", "batch", "consumer"]
 
 TOPIC = "BenchApache"
 BACKLOG_TOPIC = "BenchApacheBacklog"
@@ -39,7 +39,7 @@ class Pace(msgspec.Struct, frozen=True):
 
     rounds: int = 3
     seconds: float = 20.0
-    """Length of a producer's measured window; at least L{apacheoutput.WINDOW}."""
+    """Length of a producer's measured window; the rates it prints are read from two seconds more than their window."""
     warm_up: float = 10.0
     """Seconds of a producer before its window."""
     backlog: int = 2_000_000
@@ -55,13 +55,22 @@ class Measured(msgspec.Struct, frozen=True):
     threads: int
     target: str
     rate: float
-    """Messages a second: printed by the producer; of the consumer, between a tenth and nine tenths of the backlog."""
+    """
+    Messages a second: printed by the producer, or by the broker's queue ends where the window is too short for that; of
+    the consumer, between a tenth and nine tenths of the backlog.
+    """
     cpu_us: float
     """The broker's CPU microseconds a message."""
     messages: int
     failed: int
     counted_rate: float
     """Messages a second by the broker's queue ends; of the consumer, the best window it printed."""
+    main_us: float = 0.0
+    """The part of C{cpu_us} that the main thread of the broker spent."""
+    client_us: float = 0.0
+    """The program's own CPU microseconds a message."""
+    foreign_cores: float = 0.0
+    """Processors that were busy with neither broker nor program."""
 
 
 Runs = Iterator[Measured]
@@ -155,6 +164,46 @@ class Results(msgspec.Struct):
             )
 
 
+class Costs(TypedDict):
+    """The figures of L{Measured} that come from two L{Reading}s."""
+
+    cpu_us: float
+    main_us: float
+    client_us: float
+    foreign_cores: float
+    messages: int
+
+
+class Reading(msgspec.Struct, frozen=True):
+    """The CPU time used until one moment, C{at} seconds since the epoch."""
+
+    at: float
+    broker: proc.Cpu
+    client: float
+    busy: tuple[float, float]
+
+    @classmethod
+    def of(cls, target: Target, child: Child) -> Reading:
+        """
+        Read the clocks of a broker, of the program that loads it, and of the machine.
+
+        @raise BenchmarkError: one of the two is gone.
+        """
+        broker, client = proc.read_threads(target.pid), proc.read_cpu(child.pid)
+        return cls(time.time(), broker, client, proc.busy(target.pid, child.pid))
+
+    def costs(self, earlier: Reading, messages: int) -> Costs:
+        """Return what a message cost since an earlier reading."""
+        broker = self.broker.since(earlier.broker)
+        return {
+            "cpu_us": broker.total * 1e6 / messages,
+            "main_us": broker.main * 1e6 / messages,
+            "client_us": (self.client - earlier.client) * 1e6 / messages,
+            "foreign_cores": proc.foreign_cores(earlier.busy, self.busy, self.at - earlier.at),
+            "messages": messages,
+        }
+
+
 class Apache:
     """Runs the programs against brokers that are up."""
 
@@ -180,31 +229,47 @@ class Apache:
     def producers(self, threads: Sequence[int]) -> Runs:
         """Yield the producer runs: for each number of threads, all rounds, the brokers in turn."""
         for target in self._targets:
-            _create(target, TOPIC)
-            self._warm(target, Load("send", (TOPIC,), QUEUES, 16, 1, BODY, binary=True))
+            self.prepare_producers(target, target.warm_up)
         for count in threads:
             for number, target in self._turns():
                 self._say(f"producer, {count} threads: {target.name}, round {number} of {self._pace.rounds}")
-                yield self._produce(target, count)
+                yield self.produce(target, count)
 
     def consumers(self, threads: int) -> Runs:
         """Yield the consumer runs, each by a new group from the beginning of the same backlog."""
         for target in self._targets:
-            self._say(f"consumer: storing {self._pace.backlog} messages on {target.name}")
-            _create(target, BACKLOG_TOPIC)
-            with Control(target.address) as control:
-                missing = self._pace.backlog - control.stored(BACKLOG_TOPIC, QUEUES)
-            if missing > 0:
-                fill(self._binary, target, Load("batch", (BACKLOG_TOPIC,), QUEUES, 4, 2, BODY, 64), missing)
-            self._warm(target, Load("pull", (BACKLOG_TOPIC,), QUEUES, 16, 1, BODY, 32, binary=True))
+            self.prepare_consumers(target, target.warm_up)
         for number, target in self._turns():
             self._say(f"consumer, {threads} threads: {target.name}, round {number} of {self._pace.rounds}")
-            yield self._consume(target, threads)
+            yield self.consume(target, threads)
 
-    def _warm(self, target: Target, load: Load) -> None:
+    def prepare_producers(self, target: Target, warm_up: float) -> None:
+        """
+        Create the producers' topic, and send to it for some seconds.
+
+        @raise BenchmarkError: the broker will not have it.
+        """
+        _create(target, TOPIC)
+        self._warm(target, Load("send", (TOPIC,), QUEUES, 16, 1, BODY, binary=True), warm_up)
+
+    def prepare_consumers(self, target: Target, warm_up: float) -> None:
+        """
+        Store the consumers' backlog, and pull from it for some seconds.
+
+        @raise BenchmarkError: the broker will not have it.
+        """
+        self._say(f"consumer: storing {self._pace.backlog} messages on {target.name}")
+        _create(target, BACKLOG_TOPIC)
+        with Control(target.address) as control:
+            missing = self._pace.backlog - control.stored(BACKLOG_TOPIC, QUEUES)
+        if missing > 0:
+            fill(self._binary, target, Load("batch", (BACKLOG_TOPIC,), QUEUES, 4, 2, BODY, 64), missing)
+        self._warm(target, Load("pull", (BACKLOG_TOPIC,), QUEUES, 16, 1, BODY, 32, binary=True), warm_up)
+
+    def _warm(self, target: Target, load: Load, seconds: float) -> None:
         """Load a broker before its first run: a JVM compiles for seconds, and that time is not a message's."""
         self._say(f"warming {target.name} up")
-        drive(self._binary, target, load, 0.0, target.warm_up)
+        drive(self._binary, target, load, 0.0, seconds)
 
     def _turns(self) -> Iterator[tuple[int, Target]]:
         for number in range(self._pace.rounds):
@@ -215,39 +280,56 @@ class Apache:
         self._runs += 1
         assert target.registry is not None  # __init__ saw to it
         command = [*self._rocketmq.benchmark(program, self._work, target.registry), *options, "-ri", "1000"]
+        command += ["-n", target.registry]  # BatchProducer goes by this option alone
         return Child(command, self._work / f"{self._runs:03}-{program.lower()}.out", folder=self._work)
 
-    def _produce(self, target: Target, threads: int) -> Measured:
-        child = self._start("Producer", target, "-t", TOPIC, "-w", str(threads), "-s", str(BODY))
+    def produce(self, target: Target, threads: int, batch: int = 1) -> Measured:
+        """
+        Run the producer once, or the BatchProducer where a request is to hold several messages.
+
+        @raise BenchmarkError: the program ended, or the broker stored nothing.
+        """
+        options = ("-t", TOPIC, "-w", str(threads), "-s", str(BODY))
+        if batch > 1:
+            child = self._start("BatchProducer", target, *options, "-b", str(batch))
+        else:
+            child = self._start("Producer", target, *options)
         try:
             with Control(target.address) as control:
                 _sleep_while(child, self._pace.warm_up)
-                began, cpu, stored = time.time(), proc.read_cpu(target.pid), control.stored(TOPIC, QUEUES)
-                _sleep_while(child, max(self._pace.seconds, apacheoutput.WINDOW + 2))
-                spent = proc.read_cpu(target.pid) - cpu
-                messages = control.stored(TOPIC, QUEUES) - stored
-                took = time.time() - began
+                before, stored = Reading.of(target, child), control.stored(TOPIC, QUEUES)
+                _sleep_while(child, self._pace.seconds)
+                after, messages = Reading.of(target, child), control.stored(TOPIC, QUEUES) - stored
         finally:
             child.stop()
         lines = _lines(child)
-        within = [line for line in lines if line.at - apacheoutput.WINDOW >= began - 1]
-        if not within or messages <= 0:
+        if messages <= 0:
             raise BenchmarkError(f"the producer sent no message to {target.name}:{child.last_lines()}")
-        rate = Spread.of(line.rate for line in within).median
-        cpu_us = spent * 1e6 / messages
-        return Measured("producer", threads, target.name, rate, cpu_us, messages, lines[-1].failed, messages / took)
+        within = [line.rate for line in lines if line.at - apacheoutput.WINDOW >= before.at - 1]
+        counted = messages / (after.at - before.at)
+        rate = Spread.of(within).median if within else counted
+        failed = lines[-1].failed if lines else 0
+        program: Program = "batch" if batch > 1 else "producer"
+        return Measured(
+            program, threads, target.name, rate, failed=failed, counted_rate=counted, **after.costs(before, messages)
+        )
 
-    def _consume(self, target: Target, threads: int) -> Measured:
+    def consume(self, target: Target, threads: int) -> Measured:
+        """
+        Run the consumer once, as a new group, from the beginning of the backlog to its end.
+
+        @raise BenchmarkError: the program ended, or did not come to the end in time.
+        """
         group = f"BenchApacheConsumer{self._runs}"
         with Control(target.address) as control:
             total = control.stored(BACKLOG_TOPIC, QUEUES)
             control.commit(group, BACKLOG_TOPIC, [0] * QUEUES)
-        watch = [(time.time(), proc.read_cpu(target.pid))]
         child = self._start("Consumer", target, "-t", BACKLOG_TOPIC, "-w", str(threads), "-g", group)
+        watch = [Reading.of(target, child)]
         try:
 
             def finished() -> bool:
-                watch.append((time.time(), proc.read_cpu(target.pid)))
+                watch.append(Reading.of(target, child))
                 return apacheoutput.drained(_lines(child))
 
             _wait_while(child, finished, self._pace.patience)
@@ -256,10 +338,13 @@ class Apache:
         lines = _lines(child)
         course = apacheoutput.progress(lines, total)
         end = apacheoutput.end_of(course, total)
-        spent = next((cpu for at, cpu in watch if at >= end), watch[-1][1]) - watch[0][1]
+        after = next((reading for reading in watch if reading.at >= end), watch[-1])
         best = max(line.rate for line in lines)
         rate = apacheoutput.steady_rate(course, total) or best
-        return Measured("consumer", threads, target.name, rate, spent * 1e6 / total, total, lines[-1].failed, best)
+        failed = lines[-1].failed
+        return Measured(
+            "consumer", threads, target.name, rate, failed=failed, counted_rate=best, **after.costs(watch[0], total)
+        )
 
 
 def _create(target: Target, topic: str) -> None:

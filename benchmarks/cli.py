@@ -9,7 +9,20 @@ from pathlib import Path
 
 import click
 
-from . import apache, apachereport, builder, indexing, profiling, rebuild, report, runner, scaling, sparkcli
+from . import (
+    apache,
+    apacheoutput,
+    apachereport,
+    builder,
+    indexing,
+    profiling,
+    rebuild,
+    report,
+    runner,
+    scaling,
+    sparkcli,
+)
+from .compare.cli import compare_command
 from .errors import BenchmarkError
 from .results import Results
 from .scenarios import GOALS, IDLE, IDLE_CLIENTS, LOADS, NAMES, OTHERS, START_UP
@@ -44,6 +57,7 @@ def main() -> None:
       python -m benchmarks run                       everything, smartgo alone
       python -m benchmarks run -t ours -t rocketmq   everything, both, with ratios
       python -m benchmarks run send-1k --rounds 1    one scenario, quickly
+      python -m benchmarks compare                   core, pure and RocketMQ: everything, with ratios and goals
       python -m benchmarks apache                    Apache's own Producer and Consumer on both
       python -m benchmarks profile send-1k           where smartgo spends its time
 
@@ -173,7 +187,7 @@ def apache_command(
         counts = [int(each) for each in threads.split(",")]
     except ValueError:
         raise click.BadParameter(f"{threads!r} is not numbers with commas", param_hint="--threads") from None
-    pace = apache.Pace(rounds, seconds, warm_up, backlog)
+    pace = apache.Pace(rounds, max(seconds, apacheoutput.WINDOW + 2), warm_up, backlog)
     wanted = programs or ("producer", "consumer")
     with workshop(work, keep, ports, jars) as bench:
         binary = builder.generator()
@@ -376,5 +390,6 @@ def load_command(arguments: tuple[str, ...]) -> None:
     sys.exit(subprocess.run([str(binary), *arguments], check=False).returncode)
 
 
+main.add_command(compare_command)
 main.add_command(sparkcli.spark_command)
 main.add_command(sparkcli.spark_stream_command)

@@ -60,6 +60,8 @@ class Outcome(msgspec.Struct, frozen=True):
     server_user_s: float = 0.0
     server_system_s: float = 0.0
     server_cpu_us: float = 0.0
+    server_main_us: float = 0.0
+    """The part of C{server_cpu_us} that the main thread spent."""
 
     @property
     def rate(self) -> float:

@@ -14,6 +14,19 @@ from .errors import BenchmarkError
 _TICKS = os.sysconf("SC_CLK_TCK")
 
 
+class Cpu(msgspec.Struct, frozen=True):
+    """CPU seconds of a process."""
+
+    total: float
+    """All its threads, those that have ended too."""
+    main: float
+    """Its main thread alone."""
+
+    def since(self, earlier: Cpu) -> Cpu:
+        """Return what was used between two readings."""
+        return Cpu(self.total - earlier.total, self.main - earlier.main)
+
+
 class Memory(msgspec.Struct, frozen=True):
     """Memory of a process, in bytes."""
 
@@ -62,6 +75,15 @@ def read_cpu(pid: int) -> float:
     return cpu_seconds(_of(pid, "stat"))
 
 
+def read_threads(pid: int) -> Cpu:
+    """
+    Return the CPU seconds the process has used until now, the main thread's apart.
+
+    @raise BenchmarkError: it is gone.
+    """
+    return Cpu(read_cpu(pid), cpu_seconds(_of(pid, f"task/{pid}/stat")))
+
+
 def read_memory(pid: int) -> Memory:
     """
     Return what memory the process has now.
@@ -72,6 +94,37 @@ def read_memory(pid: int) -> Memory:
         return memory(_of(pid, "status"))
     except ValueError:
         raise BenchmarkError(f"process {pid} has ended") from None
+
+
+def resident_outside(smaps: str, folder: Path) -> int:
+    """Return the bytes in memory that belong to no file below a folder, from the text of a C{/proc/PID/smaps}."""
+    total, counts = 0, True
+    for line in smaps.splitlines():
+        fields = line.split(maxsplit=5)
+        if not fields[0].endswith(":"):  # the head of a mapping: addresses, rights, offset, device, inode, path
+            counts = len(fields) < 6 or not Path(fields[5].removesuffix(" (deleted)")).is_relative_to(folder)
+        elif fields[0] == "Rss:" and counts:
+            total += int(fields[1]) * 1024
+    return total
+
+
+def read_resident_outside(pid: int, folder: Path) -> int:
+    """
+    Return the memory of a process without the files below a folder that it has mapped, in bytes.
+
+    @raise BenchmarkError: it is gone.
+    """
+    return resident_outside(_of(pid, "smaps"), folder.resolve())
+
+
+def busy(*pids: int) -> tuple[float, float]:
+    """Return the CPU seconds of the whole machine, and of the processes given, this one and its ended children."""
+    return read_machine_cpu(), own_cpu() + sum(read_cpu(pid) for pid in pids)
+
+
+def foreign_cores(before: tuple[float, float], after: tuple[float, float], seconds: float) -> float:
+    """Return how many processors other programs kept busy between two readings of L{busy}."""
+    return max(0.0, (after[0] - before[0] - (after[1] - before[1])) / seconds)
 
 
 def read_machine_cpu() -> float:

@@ -83,11 +83,18 @@ class Loads:
             drive(self._binary, target, scenario.load, 0.0, seconds)
 
     def _round(self, target: Target, scenario: Scenario, loaded: Loaded) -> None:
-        began, busy = time.monotonic(), _busy(target.pid)
-        outcome = drive(self._binary, target, scenario.load, self._pace.warm_up, self._pace.seconds)
-        known = _busy(target.pid)
-        foreign = (known[0] - busy[0] - (known[1] - busy[1])) / (time.monotonic() - began)
-        loaded.rounds.append(Round(outcome, max(0.0, foreign)))
+        loaded.rounds.append(measure(self._binary, target, scenario.load, self._pace))
+
+
+def measure(binary: Path, target: Target, load: Load, pace: Pace) -> Round:
+    """
+    Take one measured window of a load.
+
+    @raise LoadBrokeOff: it could not be kept up.
+    """
+    began, before = time.monotonic(), proc.busy(target.pid)
+    outcome = drive(binary, target, load, pace.warm_up, pace.seconds)
+    return Round(outcome, proc.foreign_cores(before, proc.busy(target.pid), time.monotonic() - began))
 
 
 def prepare(binary: Path, target: Target, scenario: Scenario) -> None:
@@ -178,8 +185,3 @@ def _weigh(target: Target, scenario: Scenario, loaded: Loaded) -> None:
 def _quiet(scenario: str, target: Target, seconds: float, share: float) -> Quiet:
     memory = proc.read_memory(target.pid)
     return Quiet(scenario, target.name, seconds, share * 100, memory.anonymous / _MB, memory.resident / _MB)
-
-
-def _busy(pid: int) -> tuple[float, float]:
-    """CPU seconds of the whole machine, and of this run's own processes: the broker, the generators, this one."""
-    return proc.read_machine_cpu(), proc.read_cpu(pid) + proc.own_cpu()

@@ -24,12 +24,13 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from . import generator
+from .checkouts import ROOT
 from .control import Control
 from .errors import BenchmarkError
 from .generator import Load
 from .lagplot import Lag
 from .processes import Child
-from .targets import ROOT, Started
+from .targets import Started
 
 TOPIC = "SparkStream"
 QUEUES = 8

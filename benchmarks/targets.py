@@ -15,12 +15,12 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TypeVar
 
+from .checkouts import COMPILED, HOW_TO_COMPILE, THIS, Checkout, checkout_of
 from .control import wait_until_it_answers
 from .errors import BenchmarkError
 from .jars import SERVER, RocketMQ
 from .processes import Child, Ports, wait_for_port
 
-ROOT = Path(__file__).resolve().parent.parent
 READY_TIMEOUT = 60.0
 ATTACH_TIMEOUT = 5.0
 STOP_TIMEOUT = 30.0
@@ -112,6 +112,12 @@ class Started(Target):
         self._registry: Child | None = None
         self._broker: Child | None = None
         self._copies = 0
+        self._flush_disk_type = "ASYNC_FLUSH"
+
+    @property
+    def store(self) -> Path:
+        """The folder of the broker's store."""
+        return self.work / "store"
 
     @property
     def pid(self) -> int:
@@ -138,7 +144,7 @@ class Started(Target):
         @raise BenchmarkError: it ended, or did not answer in time.
         """
         settings = self.work / "broker.properties"
-        settings.write_text(properties(self._broker_port, self._registry_port, self.work / "store"))
+        settings.write_text(properties(self._broker_port, self._registry_port, self.store, self._flush_disk_type))
         command = self.broker_command(settings)
         began = time.monotonic()
         broker = self._broker = self._child("broker", command)
@@ -157,6 +163,17 @@ class Started(Target):
             if self._broker.killed:
                 self.complaints.append(f"{self.name}: the broker had to be killed, {STOP_TIMEOUT:.0f} s after SIGTERM")
             self._broker = None
+
+    def renew(self, flush_disk_type: str = "ASYNC_FLUSH") -> float:
+        """
+        End the broker and start it on an empty store; return the seconds until it answered.
+
+        @raise BenchmarkError: it ended, or did not answer in time.
+        """
+        self.stop_broker()
+        shutil.rmtree(self.store, ignore_errors=True)
+        self._flush_disk_type = flush_disk_type
+        return self.start_broker()
 
     def stop(self) -> None:
         """End the broker, then the registry."""
@@ -191,10 +208,14 @@ class Started(Target):
 
 
 class Ours(Started):
-    """smartgo of this checkout, run by the interpreter that runs the benchmark."""
+    """smartgo of a checkout, run by the interpreter that runs the benchmark."""
 
     bootstrap: tuple[str, ...] = ("-c", _TWISTD)
     """What the interpreter is told to run for the broker; profiling puts something around twistd."""
+
+    def __init__(self, name: str, work: Path, ports: Ports, checkout: Checkout = THIS) -> None:
+        super().__init__(name, work, ports)
+        self._checkout = checkout
 
     def registry_command(self) -> list[str]:
         """Return C{twistd -n smartgo-registry} on its port."""
@@ -211,14 +232,20 @@ class Ours(Started):
         ]
 
     def environment(self) -> Mapping[str, str]:
-        """Let twistd find this checkout, whatever is installed."""
-        return {"PYTHONPATH": str(ROOT)}
+        """Let twistd find the checkout, whatever is installed."""
+        return self._checkout.environment()
+
+    def another(self) -> Ours:
+        """Return one more beside this one."""
+        self._copies += 1
+        return type(self)(self.name, self.work / f"another-{self._copies}", self._ports, self._checkout)
 
     def facts(self) -> Mapping[str, object]:
-        """Name the Twisted it runs on."""
+        """Name the Twisted it runs on, the commit, and whether the core is compiled."""
         import twisted
 
-        return {**super().facts(), "twisted": twisted.__version__}
+        commit, core = self._checkout.commit(), self._checkout.core()
+        return {**super().facts(), "twisted": twisted.__version__, "commit": commit, "core": core}
 
 
 class Theirs(Started):
@@ -252,14 +279,14 @@ class Theirs(Started):
         return {**super().facts(), "rocketmq": SERVER, "java": self._rocketmq.version()}
 
 
-def properties(broker_port: int, registry_port: int, store: Path) -> str:
-    """Return the settings file both brokers are given: a lone master, ASYNC_FLUSH, all else by default."""
+def properties(broker_port: int, registry_port: int, store: Path, flush_disk_type: str = "ASYNC_FLUSH") -> str:
+    """Return the settings file both brokers are given: a lone master, all else by default."""
     settings = {
         "brokerClusterName": "DefaultCluster",
         "brokerName": "broker-a",
         "brokerId": 0,
         "brokerRole": "ASYNC_MASTER",
-        "flushDiskType": "ASYNC_FLUSH",
+        "flushDiskType": flush_disk_type,
         "listenPort": broker_port,
         "haListenPort": broker_port + 1,
         "brokerIP1": "127.0.0.1",
@@ -300,12 +327,22 @@ class Bench:
 
     def target(self, words: str) -> Target:
         """
-        Make the target that C{words} name: C{ours}, C{rocketmq}, or C{address=HOST:PORT,pid=N[,name=X][,registry=H:P]}.
+        Make the target that C{words} name: C{ours}, C{core}, C{pure}, C{checkout=PATH[,name=X]}, C{rocketmq}, or
+        C{address=HOST:PORT,pid=N[,name=X][,registry=H:P]}.
 
         @raise ValueError: they name none.
+        @raise BenchmarkError: the compiled core or the other checkout is not there.
         """
         if words == "ours":
             return self.ours()
+        if words in ("core", "pure"):
+            checkout = Checkout(pure=words == "pure")
+            if words == "core" and checkout.core() != COMPILED:
+                raise BenchmarkError(f"core: this checkout runs as {checkout.core()}: {HOW_TO_COMPILE}")
+            return Ours(words, self.work / words, self._ports, checkout)
+        if words.startswith("checkout="):
+            checkout = checkout_of(words)
+            return Ours(checkout.name, self.work / checkout.name, self._ports, checkout)
         if words == "rocketmq":
             return Theirs(f"rocketmq {SERVER}", self.work / "rocketmq", self._ports, self._rocketmq)
         return attached(words)
@@ -322,7 +359,9 @@ def attached(words: str) -> Attached:
     for part in words.split(","):
         name, equals, value = part.partition("=")
         if not equals or name not in known or not value:
-            raise ValueError(f"{words!r} is neither ours, nor rocketmq, nor address=HOST:PORT,pid=N")
+            raise ValueError(
+                f"{words!r} is no broker: ours, core, pure, checkout=PATH, rocketmq or address=HOST:PORT,pid=N"
+            )
         given[name] = value
     if not {"address", "pid"} <= given.keys() or not given["pid"].isdigit():
         raise ValueError(f"{words!r}: an attached broker needs address=HOST:PORT and pid=N")

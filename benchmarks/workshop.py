@@ -5,7 +5,6 @@ from __future__ import annotations
 import datetime
 import os
 import shutil
-import subprocess
 import sys
 import tempfile
 from collections.abc import Callable, Iterator, Sequence
@@ -17,6 +16,7 @@ import click
 from rich.console import Console
 
 from . import proc
+from .checkouts import THIS
 from .errors import BenchmarkError
 from .results import write
 from .targets import Bench, Target
@@ -57,8 +57,10 @@ def target_option(*default: str) -> Callable[[_F], _F]:
         default=default,
         show_default=True,
         metavar="TARGET",
-        help="A broker to measure; may be repeated. ours: smartgo of this checkout. rocketmq: the real one. "
-        "address=HOST:PORT,pid=N[,name=X][,registry=HOST:PORT]: one that runs already, which is left running.",
+        help="A broker to measure; may be repeated. ours: smartgo of this checkout, as it is; core: the same with its "
+        "compiled core, an error without; pure: in Python alone. checkout=PATH[,name=X]: smartgo of another checkout. "
+        "rocketmq: the real one. address=HOST:PORT,pid=N[,name=X][,registry=HOST:PORT]: one that runs already, which "
+        "is left running.",
     )
 
 
@@ -78,16 +80,20 @@ def check_option(function: _F) -> _F:
 
 
 @contextmanager
-def workshop(work: Path | None, keep: bool, ports: int, jars: Path | None) -> Iterator[Bench]:
-    """Provide a folder and what makes brokers; say a benchmark's error in a sentence; clear the folder away."""
+def workshop(
+    work: Path | None, keep: bool, ports: int, jars: Path | None, needed: int = _NEEDED_BYTES
+) -> Iterator[Bench]:
+    """
+    Provide a folder and what makes brokers; say a benchmark's error in a sentence; clear the folder away.
+
+    @param needed: bytes that the stores may take.
+    """
     folder = Path(tempfile.mkdtemp(prefix="smartgo-bench-", dir=work)) if work is None or work.is_dir() else work
     folder.mkdir(parents=True, exist_ok=True)
     try:
         free = shutil.disk_usage(folder).free
-        if free < _NEEDED_BYTES:
-            raise BenchmarkError(
-                f"{folder} has {free >> 30} GiB free, stores may need {_NEEDED_BYTES >> 30}: use --work"
-            )
+        if free < needed:
+            raise BenchmarkError(f"{folder} has {free >> 30} GiB free, stores may need {needed >> 30}: use --work")
         yield Bench(folder, ports, jars)
     except BenchmarkError as error:
         keep = True  # the logs may say more
@@ -118,18 +124,8 @@ def warn_when_busy() -> None:
         console.print(f"[yellow]the machine is not quiet: load average {load:.2f}[/yellow]", highlight=False)
 
 
-def _commit() -> str:
-    done = subprocess.run(
-        ["git", "-C", str(Path(__file__).parent), "describe", "--always", "--dirty"],
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-    return done.stdout.strip() or "unknown"
-
-
 def facts_of(bench: Bench) -> dict[str, object]:
-    return {**proc.machine(bench.work), "commit": _commit()}
+    return {**proc.machine(bench.work), "commit": THIS.commit()}
 
 
 def now() -> str:

@@ -14,11 +14,9 @@ struct cpu own_cpu(void)
                         (double)usage.ru_stime.tv_sec + (double)usage.ru_stime.tv_usec / 1e6};
 }
 
-int process_cpu(int pid, struct cpu *spent)
+static int cpu_in(const char *path, struct cpu *spent)
 {
-    char path[64];
     char stat[1024];
-    snprintf(path, sizeof path, "/proc/%d/stat", pid);
     int fd = open(path, O_RDONLY | O_CLOEXEC);
     if (fd < 0) {
         return -1;
@@ -39,4 +37,18 @@ int process_cpu(int pid, struct cpu *spent)
     double tick = (double)sysconf(_SC_CLK_TCK);
     *spent = (struct cpu){(double)user / tick, (double)system / tick};
     return 0;
+}
+
+int process_cpu(int pid, struct cpu *spent)
+{
+    char path[64];
+    snprintf(path, sizeof path, "/proc/%d/stat", pid);
+    return cpu_in(path, spent);
+}
+
+int main_thread_cpu(int pid, struct cpu *spent)
+{
+    char path[64];
+    snprintf(path, sizeof path, "/proc/%d/task/%d/stat", pid, pid);
+    return cpu_in(path, spent);
 }

@@ -368,7 +368,8 @@ static void make_payload(void)
 static struct window look(void)
 {
     struct window here = {0};
-    if (options.pid != 0 && process_cpu(options.pid, &here.server) != 0) {
+    if (options.pid != 0 &&
+        (process_cpu(options.pid, &here.server) != 0 || main_thread_cpu(options.pid, &here.server_main) != 0)) {
         tally_failure("the broker's process %d is gone", options.pid);
     }
     look_at_clock();

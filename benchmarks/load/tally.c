@@ -73,8 +73,9 @@ void tally_print(void)
            tally.body_bytes);
     printf("\"generator_cpu_us\":%.4f,\"generator_cpu_s\":%.4f,", micro(own, tally.good_messages), own);
     if (options.pid != 0) {
-        printf("\"server_user_s\":%.4f,\"server_system_s\":%.4f,\"server_cpu_us\":%.4f,", user, system,
-               micro(user + system, tally.good_messages));
+        double main_thread = to->server_main.user - from->server_main.user + to->server_main.system - from->server_main.system;
+        printf("\"server_user_s\":%.4f,\"server_system_s\":%.4f,\"server_cpu_us\":%.4f,\"server_main_us\":%.4f,", user,
+               system, micro(user + system, tally.good_messages), micro(main_thread, tally.good_messages));
     }
     printf("\"latency_us\":{\"p50\":%.1f,\"p99\":%.1f,\"p999\":%.1f,\"max\":%.1f},",
            (double)histogram_quantile(&tally.latencies, 0.5) / 1e3, (double)histogram_quantile(&tally.latencies, 0.99) / 1e3,

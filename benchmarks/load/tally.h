@@ -22,6 +22,7 @@ struct window {
     uint64_t ns;
     struct cpu own;
     struct cpu server;
+    struct cpu server_main; /* its main thread alone */
 };
 
 struct tally {

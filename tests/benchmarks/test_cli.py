@@ -22,7 +22,7 @@ class CommandLineTests(SynchronousTestCase):
 
     def test_help(self) -> None:
         """Every command explains itself."""
-        for command in ("list", "run", "apache", "profile"):
+        for command in ("list", "run", "apache", "compare", "profile"):
             result = self.invoke(command, "--help")
             self.assertEqual(result.exit_code, 0)
             self.assertIn("Usage:", result.output)

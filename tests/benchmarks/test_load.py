@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 import shutil
 import struct
+import sys
 from collections import Counter
 from pathlib import Path
 
@@ -13,6 +14,7 @@ from twisted.trial.unittest import SynchronousTestCase
 from benchmarks import builder, generator
 from benchmarks.errors import LoadBrokeOff
 from benchmarks.generator import Load, Outcome
+from benchmarks.processes import Child
 from tests.benchmarks.standin import Answer, Request, StandIn, encode, stored
 
 if shutil.which("gcc") is None and shutil.which("cc") is None:
@@ -260,3 +262,27 @@ class LoadTests(SynchronousTestCase):
         times = outcome.latency_us
         self.assertTrue(0 < times.p50 <= times.p99 <= times.p999 <= times.max)
         self.assertGreater(outcome.rate, 0)
+
+    def test_threads(self) -> None:
+        """The broker's CPU time is that of all its threads, with that of its main thread apart."""
+        burn = "import threading; f = lambda: [0 for _ in iter(int, 1)]; "
+        told = "print(1, flush=True)"
+        cases = ((f"{told}; f()", True), (f"threading.Thread(target=f).start(); {told}", False))
+        for source, all_in_main in cases:
+            broker = Child([sys.executable, "-c", burn + source], Path(self.mktemp()) / "log")
+            self.addCleanup(broker.stop)
+            while not broker.log.read_text():
+                self.assertTrue(broker.alive)
+            load = Load("send", ("T",), 1, 1, 1, 10)
+            while not (outcome := self.measure(load, broker.pid)).server_cpu_us:
+                self.assertTrue(broker.alive)
+            main = outcome.server_main_us
+            self.assertLess(abs(main - (outcome.server_cpu_us if all_in_main else 0)), outcome.server_cpu_us / 2)
+
+    def measure(self, load: Load, pid: int) -> Outcome:
+        """Load a stand-in for a moment, and take another process for the broker."""
+        server = StandIn(lambda requests: [b"".join(map(stored, requests))])
+        self.addCleanup(server.stop)
+        return generator.run(
+            generator.command(builder.generator(), load, f"127.0.0.1:{server.port}", pid, warm_up=0.5, seconds=0.5), 120
+        )

@@ -49,6 +49,33 @@ class ProcTests(SynchronousTestCase):
         memory = proc.read_memory(os.getpid())
         self.assertTrue(0 < memory.anonymous <= memory.resident <= memory.peak)
 
+    def test_threads(self) -> None:
+        """The main thread's time is a part of the whole; two readings are subtracted part by part."""
+        found = proc.read_threads(os.getpid())
+        self.assertTrue(0 < found.main <= found.total + 0.02)
+        self.assertEqual(proc.Cpu(5.0, 3.0).since(proc.Cpu(1.0, 0.5)), proc.Cpu(4.0, 2.5))
+
+    def test_resident_outside(self) -> None:
+        """Mapped files below the folder do not count, removed ones neither; all else does."""
+        smaps = (
+            "7f00-7f10 rw-s 00000000 08:01 12                         /s/store/commitlog/0000 1\n"
+            "Size:               1000 kB\nRss:                 500 kB\nPss:                 500 kB\n"
+            "7f10-7f20 rw-s 00000000 08:01 12                         /s/store/index/1 (deleted)\n"
+            "Rss:                 50 kB\n"
+            "7f20-7f30 r-xp 00000000 08:01 13                         /s/storehouse/lib.so\n"
+            "Rss:                 7 kB\n"
+            "7f30-7f40 rw-p 00000000 00:00 0 \n"
+            "Rss:                 4 kB\nVmFlags: rd wr mr mw me ac \n"
+            "7f40-7f50 rw-p 00000000 00:00 0                          [heap]\n"
+            "Rss:                 2 kB\n"
+        )
+        self.assertEqual(proc.resident_outside(smaps, Path("/s/store")), 13 << 10)
+
+    def test_foreign_cores(self) -> None:
+        """Others kept busy what the machine spent and ours did not; it is never less than nothing."""
+        self.assertEqual(proc.foreign_cores((10.0, 4.0), (14.0, 6.0), 2.0), 1.0)
+        self.assertEqual(proc.foreign_cores((10.0, 4.0), (14.0, 9.0), 2.0), 0.0)
+
     def test_gone(self) -> None:
         """A process that is gone is said to be so."""
         self.assertRaises(BenchmarkError, proc.read_cpu, 1 << 30)

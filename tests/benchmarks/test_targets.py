@@ -70,6 +70,7 @@ class TargetTests(SynchronousTestCase):
             "flushDiskType=ASYNC_FLUSH",
         ):
             self.assertIn(line, lines)
+        self.assertIn("flushDiskType=SYNC_FLUSH", properties(10911, 9876, Path("/s"), "SYNC_FLUSH").splitlines())
 
 
 class ProcessTests(SynchronousTestCase):
@@ -247,6 +248,18 @@ class ComplaintTests(SynchronousTestCase):
         target._broker.wait(20)
         target.stop()
         self.assertEqual(target.complaints, ["mine: the broker ended by itself:\n    disk full"])
+
+    def test_renewed(self) -> None:
+        """A broker that is started anew has an empty store and the flush mode asked for."""
+        target = self.started("import time; time.sleep(60)")
+        target.start()
+        (target.store / "commitlog").mkdir(parents=True)
+        first = target.pid
+        target.renew("SYNC_FLUSH")
+        self.assertNotEqual(target.pid, first)
+        self.assertFalse(target.store.exists())
+        self.assertIn("flushDiskType=SYNC_FLUSH", (target.work / "broker.properties").read_text())
+        self.assertEqual(target.complaints, [])
 
     def test_never_ready(self) -> None:
         """A broker that ends before it is ready fails the start with its last words."""
