@@ -41,7 +41,7 @@ Kind = Literal["start", "load", "producer", "batch", "consumer"]
 
 
 class Row(msgspec.Struct, frozen=True):
-    """What is measured: the start of a broker, a load of our generator, or one of Apache's programs."""
+    """A thing to measure: the start of a broker, a load of our generator, or one of Apache's programs."""
 
     name: str
     about: str
