@@ -24,7 +24,7 @@ from zope.interface import implementer
 from smartgo.broker.cluster.advertisedaddress import AdvertisedAddress
 from smartgo.broker.cluster.registration import Identity
 from smartgo.broker.interfaces import IBrokerService
-from smartgo.broker.network import BrokerNetwork, BrokerTLS
+from smartgo.broker.network import BrokerNetwork, BrokerSecurity
 from smartgo.broker.openbroker import OpenBroker, stop_part
 from smartgo.broker.settings.current import READ_EACH_TIME
 from smartgo.broker.settings.live import LiveSettings
@@ -56,6 +56,7 @@ class Broker(Service):
     @ivar state: where it is in its life.
     @ivar opened: the broker with its store, from the moment that this is recovered; it can be asked after the stop too.
     @ivar ready: fires with this once clients can connect and every registry was told, or fails with why not.
+    @ivar access_key: signs requests of this process; C{None} where they are not signed.
     @ivar address: C{host:port} that clients are told.
     @ivar tables: the files that are read at the start, each with what reads it.
     """
@@ -67,14 +68,14 @@ class Broker(Service):
         env: IEnvironment,
         configuration: Configuration,
         sweeper: Sweeper,
-        tls: BrokerTLS | None = None,
+        security: BrokerSecurity | None = None,
         limits: Limits = SERVER,
         on_store_failed: Callable[[str], None] = lambda reason: None,
         settings: StoreSettings | None = None,
     ) -> None:
         """
         @param sweeper: timers and memory budget of connections, shared with others of the process.
-        @param tls: of the ports and of connections to others; C{None}: no TLS anywhere.
+        @param security: of the ports and of connections to others; C{None}: no TLS and no access control anywhere.
         @param limits: what connections may take.
         @param on_store_failed: called once when the store fails for good and C{onStoreError} is C{exit}.
         @param settings: of the store, in place of those that the configuration stands for.
@@ -84,10 +85,12 @@ class Broker(Service):
         self._configuration = configuration
         self._on_store_failed = on_store_failed
         config, root = configuration.broker, configuration.store.store_path_root_dir
-        tls = BrokerTLS() if tls is None else tls
+        security = BrokerSecurity() if security is None else security
+        sign = None if security.key is None else security.key.sign_unsigned
+        self.access_key = security.key
         dialled = ListenerMux()
-        client = RemotingClient(env, sweeper, listener=dialled, security=CallSecurity(tls.client))
-        self._network = BrokerNetwork(sweeper, tls, limits, client, dialled)
+        client = RemotingClient(env, sweeper, listener=dialled, security=CallSecurity(security.client, sign=sign))
+        self._network = BrokerNetwork(sweeper, security, limits, client, dialled)
         self.state = BrokerState.NEW
         self.opened: OpenBroker | None = None
         self.ready: Deferred[Broker] = Deferred()

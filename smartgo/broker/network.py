@@ -8,20 +8,26 @@ from smartgo.net.limits import Limits
 from smartgo.net.sweeper import Sweeper
 from smartgo.net.tls import ClientTLS, ServerTLS
 from smartgo.remoting.client import RemotingClient
+from smartgo.remoting.interfaces import IRequestHook
 from smartgo.remoting.listeners import ListenerMux
+from smartgo.schema.signature import AccessKey
 
 
 @dataclass(frozen=True, slots=True)
-class BrokerTLS:
+class BrokerSecurity:
     """
-    The TLS of a broker's ports and of its own calls.
+    The TLS and the access control of a broker's ports and of its own calls.
 
     @ivar server: certificate and key of its ports, loaded; C{None} where they speak none.
     @ivar client: how it speaks to registries and other brokers, where that is by TLS.
+    @ivar hooks: access control: see each request of its ports.
+    @ivar key: signs its own requests; C{None} where they are not signed.
     """
 
     server: ServerTLS | None = None
     client: ClientTLS | None = None
+    hooks: tuple[IRequestHook, ...] = ()
+    key: AccessKey | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,12 +37,13 @@ class BrokerNetwork:
 
     @ivar sweeper: timers and memory budget of connections, shared with others of the process.
     @ivar limits: what connections to the broker's ports may take.
+    @ivar security: TLS and access control.
     @ivar client: asks registries and other brokers.
     @ivar dialled: tells of the connections of C{client}.
     """
 
     sweeper: Sweeper
-    tls: BrokerTLS
+    security: BrokerSecurity
     limits: Limits
     client: RemotingClient
     dialled: ListenerMux

@@ -101,11 +101,11 @@ class OpenBroker:
         network.sweeper.when_stood_still(registrar.stood_still)
         if isinstance(self.replication, SlaveReplication):
             self.replication.master_wanted.add(registrar.register)  # the answers name the master
-        self.requests = RequestProcessors(self, self.replication.processors)
+        self.requests = RequestProcessors(self, self.replication.processors, network.security.hooks)
         self.server = self._make_server()
 
     def _make_replication(self) -> Replication:
-        tls = self._network.tls
+        tls = self._network.security
         if not self.is_slave:
             self.store.subscribe(self.delay)
             return MasterReplication(self.env, self._configuration, self.store, self._network.client, tls.server)
@@ -128,7 +128,7 @@ class OpenBroker:
             network.sweeper,
             ClientConnections(self.requests.heartbeat, self.long_polls),
             network.limits,
-            network.tls.server,
+            network.security.server,
         )
         if config.fast_listen_port is not None:
             server.add_dispatcher(

@@ -21,6 +21,7 @@ from smartgo.config.findings import LoadFindings
 from smartgo.config.kinds import Path
 from smartgo.config.settings import (
     TABLES,
+    AccessConfig,
     BrokerConfig,
     HaConfig,
     LimitsConfig,
@@ -33,13 +34,13 @@ from smartgo.config.sources import GivenSetting, Origin, from_environment, from_
 from smartgo.errors import SettingError
 from smartgo.schema.address import is_loopback_host
 
-BROKER: Final = ("broker", "store", "ha", "tls", "limits", "ops")
+BROKER: Final = ("broker", "store", "ha", "access", "tls", "limits", "ops")
 """The tables of a broker, in the order in which a flat file's keys are looked up."""
-REGISTRY: Final = ("registry", "tls", "limits", "ops")
+REGISTRY: Final = ("registry", "access", "tls", "limits", "ops")
 """The tables of a registry."""
-ALL: Final = ("broker", "store", "ha", "tls", "limits", "ops", "registry")
+ALL: Final = ("broker", "store", "ha", "access", "tls", "limits", "ops", "registry")
 """The tables of both in one process; a flat file's C{listenPort} is the broker's."""
-FRONT: Final = ("ops", "tls", "broker")
+FRONT: Final = ("ops", "access", "tls", "broker")
 """The tables of an API before a cluster: its own, and of the broker's C{namesrvAddr}."""
 
 
@@ -65,6 +66,7 @@ class Configuration(msgspec.Struct, frozen=True, kw_only=True):
     store: StoreConfig = StoreConfig()
     ha: HaConfig = HaConfig()
     registry: RegistryConfig = RegistryConfig()
+    access: AccessConfig = AccessConfig()
     tls: TlsConfig = TlsConfig()
     limits: LimitsConfig = LimitsConfig()
     ops: OpsConfig = OpsConfig()
@@ -183,7 +185,10 @@ def _derived(
     configuration: Configuration, surroundings: Surroundings, home: str, tables: Sequence[str]
 ) -> Configuration:
     broker, store, registry, ops = configuration.broker, configuration.store, configuration.registry, configuration.ops
-    ha = configuration.ha
+    ha, access = configuration.ha, configuration.access
+    both = "broker" in tables and "registry" in tables
+    acl = broker.acl_enable or registry.acl_enable
+    rocketmq_home = broker.rocketmq_home or surroundings.variable("ROCKETMQ_HOME") or home
     role_id = broker.broker_id if broker.is_slave else 0
     root = store.store_path_root_dir or posixpath.join(home, "store")
     kv_path = registry.kv_config_path or posixpath.join(home, "namesrv", "kvConfig.json")
@@ -198,15 +203,22 @@ def _derived(
             broker_name=broker.broker_name or _name_of_host(surroundings.host_name),
             broker_ip1=address,
             broker_ip2=broker.broker_ip2 or address,
-            rocketmq_home=broker.rocketmq_home or home,
+            rocketmq_home=rocketmq_home,
+            acl_enable=acl if both else broker.acl_enable,
         ),
         store=replace(
             store,
             store_path_root_dir=root,
             store_path_commit_log=store.store_path_commit_log or posixpath.join(root, "commitlog"),
         ),
-        ha=replace(ha, ha_bind_address=ha.ha_bind_address or broker.bind_address),
-        registry=replace(registry, kv_config_path=kv_path),
+        ha=replace(
+            ha,
+            ha_bind_address=ha.ha_bind_address or broker.bind_address,
+            ha_access_key=ha.ha_access_key or (access.access_key if broker.acl_enable else None),
+            ha_secret_key=ha.ha_secret_key or (access.secret_key if broker.acl_enable else None),
+        ),
+        registry=replace(registry, kv_config_path=kv_path, acl_enable=acl if both else registry.acl_enable),
+        access=replace(access, acl_path=access.acl_path or posixpath.join(rocketmq_home, "conf")),
         ops=replace(
             ops,
             ops_path=ops.ops_path or posixpath.join(ops_root, "smartgo-ops" if ops_root == home else "ops"),
@@ -236,6 +248,12 @@ def _check(configuration: Configuration, tables: Sequence[str], findings: LoadFi
         if (ha.ha_access_key is None) != (ha.ha_secret_key is None):
             name, other = ("haAccessKey", "haSecretKey") if ha.ha_access_key else ("haSecretKey", "haAccessKey")
             fail("ha", name, f"needs {other} beside it")
+    access = configuration.access
+    if (access.access_key is None) != (access.secret_key is None):
+        name, other = ("accessKey", "secretKey") if access.access_key else ("secretKey", "accessKey")
+        fail("access", name, f"needs {other} beside it")
+    if access.access_key is not None and access.access_key_file is not None:
+        fail("access", "accessKeyFile", "names a key, and so does accessKey: give one of them")
     if configuration.limits.unsent_resume_size > configuration.limits.unsent_pause_size:
         fail("limits", "unsentResumeSize", "must not be above unsentPauseSize")
     _check_tls(configuration.tls, fail)

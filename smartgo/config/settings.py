@@ -496,6 +496,9 @@ class RegistryConfig(Table, frozen=True, kw_only=True, rename=file_name):
     allow_insecure: bool = setting(
         False, Switch("Allow listening on other than loopback addresses although clients are not authenticated.")
     )
+    acl_enable: bool = setting(
+        False, Switch("Require an access key and a signature from every client, and an administrator's from brokers.")
+    )
     kv_config_path: str = setting(
         "",
         Path(
@@ -532,6 +535,41 @@ class RegistryConfig(Table, frozen=True, kw_only=True, rename=file_name):
     max_route_brokers: int = setting(10_000, Integer("Maximum number of registered broker addresses.", low=1))
     max_kv_size: int = setting(
         16 * _MIB, Size("Maximum size of all key-value settings, names and values together.", low=1 * _KIB, high=_GIB)
+    )
+
+
+class AccessConfig(Table, frozen=True, kw_only=True, rename=file_name):
+    """Access control: where its rules are, and the key with which this process signs its own requests."""
+
+    acl_path: str = setting(
+        "",
+        Path(
+            "The directory with plain_acl.yml and acl/*.yml, which are read if aclEnable is true, and again when they"
+            " change.",
+            otherwise="conf below rocketmqHome",
+        ),
+    )
+    access_key: str | None = setting(
+        None,
+        Text(
+            "The key with which this process signs its requests to registries, brokers and its master. Where these"
+            " have access control, it must be an administrator's.",
+            pattern=_KEY,
+            says=_KEY_SAYS,
+            secret=True,
+            otherwise="none; with aclEnable a key that is valid in this process alone",
+        ),
+    )
+    secret_key: str | None = setting(
+        None, Text("The secret of that key.", pattern=_KEY, says=_KEY_SAYS, secret=True, otherwise="none")
+    )
+    access_key_file: str | None = setting(
+        None,
+        Path(
+            "A file with that key and its secret, in place of accessKey and secretKey: accessKey and secretKey in YAML,"
+            " as in RocketMQ's conf/tools.yml.",
+            otherwise="none",
+        ),
     )
 
 
@@ -851,6 +889,7 @@ TABLES: dict[str, type[Table]] = {
     "store": StoreConfig,
     "ha": HaConfig,
     "registry": RegistryConfig,
+    "access": AccessConfig,
     "tls": TlsConfig,
     "limits": LimitsConfig,
     "ops": OpsConfig,

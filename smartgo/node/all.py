@@ -10,6 +10,7 @@ from smartgo.env.interfaces import IEnvironment
 from smartgo.net.sweeper import Sweeper
 from smartgo.net.tls import ServerTLS
 from smartgo.node import broker, registry
+from smartgo.node.accesscontrol import AccessService
 from smartgo.node.assembly import NodeService, make_service
 from smartgo.node.options import AllOptions as Options
 from smartgo.node.options import NodeOptions
@@ -37,11 +38,12 @@ def assemble(
     tls: ServerTLS | None,
     process: Process,
     sweeper: Sweeper,
+    access: AccessService | None = None,
 ) -> list[Registry | Broker]:
     """Return the registry, then the broker, which registers with it besides those it is told of."""
     return [
-        *registry.assemble(env, options, configuration, tls, process, sweeper),
-        *broker.assemble(env, options, with_own_registry(configuration), tls, process, sweeper),
+        *registry.assemble(env, options, configuration, tls, process, sweeper, access),
+        *broker.assemble(env, options, with_own_registry(configuration), tls, process, sweeper, access),
     ]
 
 

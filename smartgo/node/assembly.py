@@ -20,6 +20,7 @@ from smartgo.env.product import product_version
 from smartgo.env.real import RealEnvironment
 from smartgo.env.refusedwrites import RefusedWrites
 from smartgo.net.sweeper import Sweeper
+from smartgo.node.accesscontrol import AccessService, access_service
 from smartgo.node.notify import Notifier
 from smartgo.node.options import NodeOptions, configure
 from smartgo.node.process import (
@@ -35,6 +36,9 @@ from smartgo.node.process import (
 from smartgo.node.stalls import StallWatch
 
 _SETTLED_SECONDS: Final = 1.0  # after the start
+
+Assemble = Callable[[IEnvironment, NodeOptions, Configuration, Any, Process, Sweeper, AccessService | None], list[Any]]
+"""Makes the services of a process; see L{make_service}."""
 
 _log = Logger()
 
@@ -161,7 +165,7 @@ def assemble_ops(
 def make_service(
     options: NodeOptions,
     prepare: Callable[[IEnvironment, Configuration], Any],
-    assemble: Callable[[IEnvironment, NodeOptions, Configuration, Any, Process, Sweeper], list[Any]],
+    assemble: Assemble,
 ) -> NodeService:
     """
     Assemble a process. Errors end it here with one sentence, before twistd makes it a daemon.
@@ -184,7 +188,10 @@ def make_service(
     node = NodeService(env, configuration)
     env.clock.callLater(_SETTLED_SECONDS, settle_memory)
     sweeper = checked(options.program, process_sweeper, env, configuration.limits)  # the only one of the process
-    services = checked(options.program, assemble, env, options, configuration, prepared, process, sweeper)
+    access: AccessService | None = None
+    if "store" in options.tables or "registry" in options.tables:
+        access = checked(options.program, access_service, env, configuration)
+    services = checked(options.program, assemble, env, options, configuration, prepared, process, sweeper, access)
     env.clock.call_around(sweeper.slow.timed)
     env.threads.call_around(sweeper.slow.delivered)
     stalls = StallWatch(env.clock)
@@ -198,6 +205,9 @@ def make_service(
     for warning in configuration.warnings:
         sys.stderr.write(f"{options.program}: warning: {warning}\n")
     stalls.setServiceParent(node)
+    if access is not None:
+        process.on_reload(access.reload)
+        access.setServiceParent(node)
     for service in services:
         service.setServiceParent(node)
     notifier.setServiceParent(node)  # the last, so that it stops first

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from smartgo.broker.broker import Broker
-from smartgo.broker.network import BrokerTLS
+from smartgo.broker.network import BrokerSecurity
 from smartgo.config.loading import Configuration
 from smartgo.env.interfaces import IEnvironment
 from smartgo.net.sweeper import Sweeper
-from smartgo.net.tls import ServerTLS
+from smartgo.net.tls import ClientTLS, ServerTLS
+from smartgo.node.accesscontrol import AccessService, own_key
 from smartgo.node.assembly import NodeService, make_service
 from smartgo.node.options import BrokerOptions as Options
 from smartgo.node.options import NodeOptions
@@ -32,7 +33,7 @@ def prepare(env: IEnvironment, configuration: Configuration) -> ServerTLS | None
     @raise StoreHeld: another process uses the store.
     """
     config, ha = configuration.broker, configuration.ha
-    for check in broker_checks(configuration):
+    for check in broker_checks(env, configuration):
         check()
     ports = [
         (config.bind_address, config.listen_port, "the broker"),
@@ -46,6 +47,19 @@ def prepare(env: IEnvironment, configuration: Configuration) -> ServerTLS | None
     return tls
 
 
+def broker_security(
+    env: IEnvironment,
+    configuration: Configuration,
+    tls: ServerTLS | None,
+    client: ClientTLS | None,
+    access: AccessService | None,
+) -> BrokerSecurity:
+    """Return TLS and access control of a broker. @raise SettingError: the file with its key cannot be used."""
+    if access is None:
+        return BrokerSecurity(tls, client, (), own_key(env, configuration))
+    return BrokerSecurity(tls, client, (access.hook,), access.key)
+
+
 def assemble(
     env: IEnvironment,
     options: NodeOptions,
@@ -53,11 +67,19 @@ def assemble(
     tls: ServerTLS | None,
     process: Process,
     sweeper: Sweeper,
+    access: AccessService | None = None,
 ) -> list[Broker]:
     """Return the broker; the process ends if it cannot start, or if its store fails and it is to end then."""
     client = client_tls(env, configuration.tls)
     limits = server_limits(configuration.limits, configuration.limits.server_channel_max_idle_time_seconds)
-    broker = Broker(env, configuration, sweeper, BrokerTLS(tls, client), limits, process.failed_store)
+    broker = Broker(
+        env,
+        configuration,
+        sweeper,
+        broker_security(env, configuration, tls, client, access),
+        limits,
+        process.failed_store,
+    )
     for one in (tls, client):
         if one is not None:
             process.on_reload(one.reload)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from smartgo.config.loading import Configuration
 from smartgo.env.interfaces import IEnvironment
 from smartgo.net.sweeper import Sweeper
+from smartgo.node.accesscontrol import AccessService
 from smartgo.node.assembly import NodeService, make_service
 from smartgo.node.options import FrontOptions as Options
 from smartgo.node.options import NodeOptions
@@ -24,6 +25,7 @@ def assemble(
     prepared: None,
     process: Process,
     sweeper: Sweeper,
+    access: AccessService | None = None,
 ) -> list[object]:
     """Return no service: the process has only the REST API."""
     return []

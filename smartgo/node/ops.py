@@ -24,6 +24,7 @@ from smartgo.env.interfaces import IEnvironment
 from smartgo.errors import NoPermission, ServiceNotAvailable, SettingError
 from smartgo.health.readiness import PartState, part_state, store_state
 from smartgo.net.sweeper import Sweeper
+from smartgo.node.accesscontrol import own_key
 from smartgo.node.process import client_tls, server_tls
 from smartgo.node.registryserver import Registry, own_address
 from smartgo.node.stalls import StallWatch
@@ -292,9 +293,10 @@ def assemble(
     """
     node = LocalNode(configuration, services, stalls) if services else None
     registries = registries_of(configuration, services)
+    key = next((one.access_key for one in services if one.access_key is not None), None) or own_key(env, configuration)
     tls = server_tls(env, configuration.tls, (b"http/1.1",))
     shown = _metrics(env, services, sweeper, stalls)
-    network = OpsNetwork(place, registries, tls, client_tls(env, configuration.tls))
+    network = OpsNetwork(place, registries, tls, client_tls(env, configuration.tls), key)
     ops = Ops(env, configuration.ops, network, sweeper, node, lambda: shown)
     shown.register(NoticeMetrics(ops.notifier.queues))
     shown.register(DeadLetterMetrics(lambda: ops.alerts.dead))

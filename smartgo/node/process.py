@@ -314,7 +314,7 @@ class Process:
             except SettingError as error:
                 _log.error("not reloaded: {error}", error=str(error))
             else:
-                _log.info("certificates reloaded")
+                _log.info("certificates and access rules reloaded")
         if serving:
             self._notifier.ready()
 

@@ -6,6 +6,7 @@ from smartgo.config.loading import Configuration
 from smartgo.env.interfaces import IEnvironment
 from smartgo.net.sweeper import Sweeper
 from smartgo.net.tls import ServerTLS
+from smartgo.node.accesscontrol import AccessService
 from smartgo.node.assembly import NodeService, make_service
 from smartgo.node.options import NodeOptions
 from smartgo.node.options import RegistryOptions as Options
@@ -23,7 +24,7 @@ def prepare(env: IEnvironment, configuration: Configuration) -> ServerTLS | None
     @raise SettingError: a setting is not valid, or a port is in use.
     """
     config = configuration.registry
-    for check in registry_checks(configuration):
+    for check in registry_checks(env, configuration):
         check()
     tls = server_tls(env, configuration.tls)
     probe_ports(env, ((config.bind_address, config.listen_port, "the registry"),))
@@ -37,9 +38,10 @@ def assemble(
     tls: ServerTLS | None,
     process: Process,
     sweeper: Sweeper,
+    access: AccessService | None = None,
 ) -> list[Registry]:
     """Return the registry; the process ends if it cannot start."""
-    registry = Registry(env, configuration, sweeper, tls)
+    registry = Registry(env, configuration, sweeper, tls, access)
     if tls is not None:
         process.on_reload(tls.reload)
     process.watch(registry.ready)

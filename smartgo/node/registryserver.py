@@ -16,6 +16,7 @@ from smartgo.errors import SettingError
 from smartgo.net.endpoints import endpoint
 from smartgo.net.sweeper import Sweeper
 from smartgo.net.tls import ServerTLS
+from smartgo.node.accesscontrol import AccessService
 from smartgo.node.process import server_limits
 from smartgo.registry.service import RegistryService
 from smartgo.remoting.dispatch import Dispatcher
@@ -31,6 +32,7 @@ class Registry(MultiService):
     @ivar routes: who serves what; provides L{smartgo.registry.interfaces.IRoutes}.
     @ivar memory_budget: the memory that peers may make this process keep.
     @ivar slow_turns: what held the reactor of this process up.
+    @ivar access_key: signs requests of this process; C{None} where they are not signed.
     @ivar tables: the files that are read at the start, each with what reads it.
     """
 
@@ -42,24 +44,27 @@ class Registry(MultiService):
         configuration: Configuration,
         sweeper: Sweeper,
         tls: ServerTLS | None = None,
+        access: AccessService | None = None,
     ) -> None:
         """
         @param sweeper: timers and memory budget of connections, shared with others of the process.
         @param tls: certificate and key of the port, loaded.
+        @param access: access control, where it is on.
         """
         super().__init__()
         config = configuration.registry
-        self._registry = RegistryService(env, config)
+        self._registry = RegistryService(env, config, access is not None)
         self._address = f"{config.bind_address}:{config.listen_port}"
         self._server = RemotingServer(
             env,
             endpoint(config.bind_address, config.listen_port),
-            Dispatcher([self._registry.processor]),
+            Dispatcher([self._registry.processor], () if access is None else (access.hook,)),
             sweeper,
             self._registry.listener,
             server_limits(configuration.limits, config.server_channel_max_idle_time_seconds),
             tls,
         )
+        self.access_key = None if access is None else access.key
         self.memory_budget = sweeper.budget
         self.slow_turns = sweeper.slow
         self._server.sweeper.when_stood_still(self._registry.stood_still)

@@ -14,10 +14,11 @@ from functools import partial
 from smartgo.broker.cluster.advertisedaddress import AdvertisedAddress
 from smartgo.config.findings import AllFindings
 from smartgo.config.loading import Configuration
-from smartgo.config.settings import OPS_PORT, BrokerConfig
+from smartgo.config.settings import OPS_PORT
 from smartgo.env.interfaces import IEnvironment
 from smartgo.errors import SettingError
 from smartgo.net.tls import Mode
+from smartgo.node.accesscontrol import is_enabled, own_key, rule_files
 from smartgo.node.process import check_bind, client_tls, memory_budget, server_tls
 from smartgo.tablefile import TableFile
 
@@ -25,28 +26,51 @@ Check = Callable[[], object]
 """Returns if the settings are fine. Raises L{SettingError} if they are not."""
 
 
-def check_access_control(config: BrokerConfig) -> None:
-    """Refuse access control, which is not built. @raise SettingError: it is asked for."""
-    if config.acl_enable:
-        raise SettingError("aclEnable=true is not supported yet: a broker that ignored it would let everybody in")
+def check_access_control(env: IEnvironment, configuration: Configuration) -> None:
+    """
+    Check the files of access control where it is on; blocking.
+
+    @raise SettingError: one cannot be used, or a key of this process is not one of an administrator's in them.
+    """
+    key = own_key(env, configuration)
+    if not is_enabled(configuration):
+        return
+    try:
+        rules = rule_files(env, configuration).read()
+    except SettingError as error:
+        raise SettingError(f"aclEnable=true: {error}") from None
+    ha = configuration.ha
+    names = {"accessKey": None if key is None else key.access_key}
+    if configuration.broker.acl_enable:
+        names["haAccessKey"] = ha.ha_access_key
+    for setting, name in names.items():
+        account = None if name is None else rules.accounts.get(name)
+        if name is not None and (account is None or not account.rights.admin):
+            raise SettingError(
+                f"aclEnable=true: the key of {setting} has to be an administrator's in the access control files"
+            )
 
 
-def broker_checks(configuration: Configuration) -> list[Check]:
+def broker_checks(env: IEnvironment, configuration: Configuration) -> list[Check]:
     """Return the checks of a broker's own settings."""
     config, ha = configuration.broker, configuration.ha
+    guarded = config.allow_insecure or (config.acl_enable and ha.ha_access_key is not None)
     checks: list[Check] = [
-        partial(check_access_control, config),
-        partial(check_bind, config.bind_address, config.allow_insecure, "the broker"),
+        partial(check_access_control, env, configuration),
+        partial(check_bind, config.bind_address, config.allow_insecure or config.acl_enable, "the broker"),
     ]
     if not config.is_slave:
-        checks.append(partial(check_bind, ha.ha_bind_address, config.allow_insecure, "the broker's port for slaves"))
+        checks.append(partial(check_bind, ha.ha_bind_address, guarded, "the broker's port for slaves"))
     return checks
 
 
-def registry_checks(configuration: Configuration) -> list[Check]:
+def registry_checks(env: IEnvironment, configuration: Configuration) -> list[Check]:
     """Return the checks of a registry's own settings."""
     config = configuration.registry
-    return [partial(check_bind, config.bind_address, config.allow_insecure, "the registry")]
+    return [
+        partial(check_access_control, env, configuration),
+        partial(check_bind, config.bind_address, config.allow_insecure or config.acl_enable, "the registry"),
+    ]
 
 
 def program_checks(
@@ -60,9 +84,9 @@ def program_checks(
     """
     checks: list[Check] = []
     if "registry" in tables:
-        checks += registry_checks(configuration)
+        checks += registry_checks(env, configuration)
     if "store" in tables:
-        checks += broker_checks(configuration)
+        checks += broker_checks(env, configuration)
         checks.append(partial(AdvertisedAddress, env, configuration))
     checks.append(partial(server_tls, env, configuration.tls))
     checks.append(partial(client_tls, env, configuration.tls))

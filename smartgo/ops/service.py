@@ -52,6 +52,7 @@ from smartgo.ops.web.site import HttpLimits, HttpSite
 from smartgo.ops.web.streams import Streams
 from smartgo.remoting.origin import Networks
 from smartgo.schema.address import is_loopback_host
+from smartgo.schema.signature import AccessKey
 from smartgo.tablefile import TableFile
 
 _INSTANCE: Final = "ops"
@@ -68,12 +69,14 @@ class OpsNetwork:
     @ivar registries: C{host:port} of each registry of the cluster.
     @ivar tls: certificate and key: then nothing but HTTPS is spoken.
     @ivar client_tls: how registries and brokers are spoken to, where that is by TLS.
+    @ivar access_key: signs requests to them; C{None} where they are not signed.
     """
 
     place: tuple[str, int]
     registries: Sequence[str]
     tls: ServerTLS | None = None
     client_tls: ClientTLS | None = None
+    access_key: AccessKey | None = None
 
 
 class Ops(Service):
@@ -118,7 +121,13 @@ class Ops(Service):
         brokers = Networks(config.ops_broker_networks)
         instance = f"{_INSTANCE}-{env.random.token(4).hex()}"
         self.client = Client(
-            env, network.registries, instance, network.client_tls, brokers.reaches if brokers else None, sweeper
+            env,
+            network.registries,
+            instance,
+            network.client_tls,
+            brokers.reaches if brokers else None,
+            sweeper,
+            network.access_key,
         )
         self.admin = Admin(self.client, self._missing)
         self._silences = Silences(env.clock.seconds)

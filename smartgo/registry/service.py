@@ -42,10 +42,11 @@ class RegistryService(Service):
 
     _log = Logger()
 
-    def __init__(self, env: IEnvironment, config: RegistryConfig, remote_config: bool = False) -> None:
+    def __init__(self, env: IEnvironment, config: RegistryConfig, access_control: bool = False) -> None:
         """
         @param config: settled by L{smartgo.config.loading.load}.
-        @param remote_config: whether settings may be changed over the network; only with access control.
+        @param access_control: a hook checks keys and permissions before the processor; settings may then be changed
+            over the network (reliability X7).
         """
         self._env = env
         self._config = config
@@ -61,9 +62,9 @@ class RegistryService(Service):
         self._key_file = TableFile(env, posixpath.join(posixpath.dirname(config.kv_config_path), KEY_FILE))
         self._leases = Leases(env.random.token(KEY_SIZE), wall_ms)
         self.routes = RouteTable(self._awake, EXPIRY, config.max_route_topics, config.max_route_brokers, wall_ms)
-        access = Access(config.admin_allow, config.broker_allow)
+        access = Access(config.admin_allow, config.broker_allow, access_control)
         registrar = BrokerRegistrations(env, self.routes, self.kv, access, self._leases)
-        self.processor = RegistryProcessor(env.clock, self.routes, self.kv, config, registrar, access, remote_config)
+        self.processor = RegistryProcessor(env.clock, self.routes, self.kv, config, registrar, access, access_control)
         self.listener = RegistryListener(self.routes)
 
     def _awake(self) -> float:

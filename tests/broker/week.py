@@ -36,7 +36,7 @@ from twisted.internet.task import deferLater, react
 
 from smartgo.broker import broker as broker_module
 from smartgo.broker.broker import Broker
-from smartgo.broker.network import BrokerTLS
+from smartgo.broker.network import BrokerSecurity
 from smartgo.broker.settings.storesettings import store_settings
 from smartgo.cli.support.embedded import configuration_of
 from smartgo.client.client import Client
@@ -104,7 +104,7 @@ class Serving:
             return MessageStore(self.fast, path, settings)  # type: ignore[arg-type]
 
         with mock.patch.object(broker_module, "MessageStore", fast_store):
-            self._broker = Broker(self.env, configuration, sweeper, BrokerTLS(), limits, settings=settings)
+            self._broker = Broker(self.env, configuration, sweeper, BrokerSecurity(), limits, settings=settings)
 
     async def run(self) -> None:
         """Serve until standard input ends; a line of JSON with the state goes out each second."""

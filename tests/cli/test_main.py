@@ -7,8 +7,7 @@ import posixpath
 import subprocess
 import sys
 from collections.abc import Iterator
-from functools import partial
-from typing import cast
+from typing import Any, cast
 
 import click
 import msgspec
@@ -145,7 +144,11 @@ def leaves(group: click.Group, path: tuple[str, ...] = ()) -> Iterator[tuple[str
 class EveryTests(ClusterCase):
     def setUp(self) -> None:
         """A cluster with something of everything."""
-        self.patch(requestprocessors, "BrokerAdmin", partial(BrokerAdmin, remote_config=True))  # for config set
+
+        def changeable(*args: Any, **kwargs: Any) -> BrokerAdmin:  # for config set
+            return BrokerAdmin(*args, **{**kwargs, "remote_config": True})
+
+        self.patch(requestprocessors, "BrokerAdmin", changeable)
         super().setUp()
         for name in ("Orders", "Spare"):
             self.out("topic", "create", name, "-n", "1")

@@ -67,10 +67,43 @@ class SettingChecksTests(SynchronousTestCase):
 
     def test_every(self) -> None:
         """The check goes on after the first error."""
-        found = self.errors(AllOptions(), "--registry-listen", "0.0.0.0:9876", "--set", "aclEnable=true")
+        found = self.errors(AllOptions(), "--set", "haBindAddress=0.0.0.0", "--set", "aclEnable=true")
         self.assertEqual(len(found), 2)
-        self.assertIn("the registry would listen on 0.0.0.0", found[0])
-        self.assertIn("aclEnable=true is not supported yet", found[1])
+        self.assertIn("aclEnable=true: there is no access control file: neither /", found[0])
+        self.assertIn("the broker's port for slaves would listen on 0.0.0.0", found[1])
+
+    def access_errors(self, rules: str, *arguments: str) -> list[str]:
+        """Return the errors of a registry and a broker in one process, with the rules of a file."""
+        env = FakeEnvironment()
+        env.files.make_directories("/rules")
+        env.files.replace("/rules/plain_acl.yml", rules.encode())
+        env.files.replace("/rules/key.yml", b"accessKey: some-body\nsecretKey: some-secret\n")
+        options = AllOptions()
+        options.parseOptions(["--set", "aclEnable=true", "--set", "aclPath=/rules", *arguments])
+        configuration = configure(env, options)
+        findings = AllFindings()
+        make_all(program_checks(env, configuration, options.tables, False), findings)
+        return [str(one) for one in findings.errors]
+
+    def test_access_control(self) -> None:
+        """With access control all ports may be open; the port for slaves only where it asks for a key (X1, X6)."""
+        rules = "accounts: [{accessKey: some-body, secretKey: some-secret, admin: true}]"
+        everywhere = ("--listen", "0.0.0.0:10911", "--registry-listen", "0.0.0.0:9876")
+        key = ("--set", "accessKey=some-body", "--set", "secretKey=some-secret")
+        self.assertEqual(self.access_errors(rules), [])
+        self.assertEqual(self.access_errors(rules, *everywhere, *key), [])
+        (found,) = self.access_errors(rules, *everywhere)
+        self.assertIn("the broker's port for slaves would listen on 0.0.0.0", found)
+        self.assertEqual(self.access_errors(rules, "--set", "accessKeyFile=/rules/key.yml"), [])
+        said = "aclEnable=true: the key of accessKey has to be an administrator's in the access control files"
+        for wrong in ("", rules.replace("true", "false"), rules.replace("some-body", "another")):
+            self.assertEqual(self.access_errors(wrong, "--set", "accessKeyFile=/rules/key.yml"), [said])
+        other = ("--set", "haAccessKey=for-slaves", "--set", "haSecretKey=some-secret")
+        self.assertEqual(self.access_errors(rules, *key, *other), [said.replace("accessKey", "haAccessKey")])
+        (found,) = self.access_errors("accounts: {")
+        self.assertIn("aclEnable=true: /rules/plain_acl.yml: the access control file is no YAML", found)
+        (found,) = self.access_errors(rules, "--set", "accessKeyFile=/rules/no.yml")
+        self.assertIn("key file /rules/no.yml", found)
 
     def test_memory(self) -> None:
         """A memory budget below four frames is an error, in the words of the start."""

@@ -10,7 +10,7 @@ from twisted.internet.defer import Deferred
 from twisted.python.failure import Failure
 
 from smartgo.broker.broker import Broker
-from smartgo.broker.network import BrokerTLS
+from smartgo.broker.network import BrokerSecurity
 from smartgo.broker.openbroker import OpenBroker
 from smartgo.broker.settings.storesettings import store_settings
 from smartgo.config.loading import BROKER, REGISTRY, Configuration, Surroundings, load
@@ -233,7 +233,7 @@ class BrokerNode(Node):
             queue_file_size=self.profile.queue_file_size,
             touch_ahead=0,
         )
-        broker = Broker(env, configuration, sweeper, BrokerTLS(), limits, process.failed_store, settings)
+        broker = Broker(env, configuration, sweeper, BrokerSecurity(), limits, process.failed_store, settings)
         process.watch(broker.ready)
         return self.finish(env, configuration, [broker]), broker
 

@@ -30,7 +30,7 @@ from smartgo.broker.sql.expressions import Expression
 from smartgo.broker.stages.sendstages import send_stages
 from smartgo.remoting.buglog import BugLog
 from smartgo.remoting.dispatch import Dispatcher
-from smartgo.remoting.interfaces import IRequestProcessor
+from smartgo.remoting.interfaces import IRequestHook, IRequestProcessor
 
 
 class RequestProcessors:
@@ -42,8 +42,11 @@ class RequestProcessors:
     @ivar second_dispatcher: of the second port.
     """
 
-    def __init__(self, broker: IBroker, more: Sequence[IRequestProcessor]) -> None:
-        """@param more: processors of replication."""
+    def __init__(self, broker: IBroker, more: Sequence[IRequestProcessor], hooks: Sequence[IRequestHook] = ()) -> None:
+        """
+        @param more: processors of replication.
+        @param hooks: access control; settings may be changed over the network where there is one (reliability X7).
+        """
         clock, limits = broker.env.clock, broker.settings.current.limits
         by_properties = broker.settings.current.broker.enable_property_filter
         filters = FilterCache(_sql_parser() if by_properties else None)
@@ -77,11 +80,12 @@ class RequestProcessors:
                 broker.settings,
                 QueueStats(clock, broker.topics, broker.store),
                 (broker.runtime_info.entries,),
+                remote_config=bool(hooks),
             ),
         )
         bugs = BugLog()
-        self.dispatcher = Dispatcher(processors, bugs=bugs)
-        self.second_dispatcher = Dispatcher(processors, without=MAIN_PORT_ALONE, bugs=bugs)
+        self.dispatcher = Dispatcher(processors, hooks, bugs=bugs)
+        self.second_dispatcher = Dispatcher(processors, hooks, without=MAIN_PORT_ALONE, bugs=bugs)
 
 
 def _sql_parser() -> Callable[[str], Expression]:

@@ -11,13 +11,14 @@ from twisted.internet.defer import Deferred, maybeDeferred
 from twisted.logger import Logger
 
 from smartgo.broker.broker import Broker
-from smartgo.broker.network import BrokerTLS
 from smartgo.broker.settings.storesettings import durability, retention_rules, store_settings
 from smartgo.config.loading import ALL, Configuration, Surroundings, load
 from smartgo.env.interfaces import IEnvironment
 from smartgo.env.refusedwrites import RefusedWrites
+from smartgo.node.accesscontrol import access_service
 from smartgo.node.all import prepare, with_own_registry
 from smartgo.node.assembly import ops_place
+from smartgo.node.broker import broker_security
 from smartgo.node.process import client_tls, process_sweeper, server_limits
 from smartgo.node.registryserver import Registry
 from smartgo.node.stalls import StallWatch
@@ -80,7 +81,8 @@ class EmbeddedNode:
         configuration = with_own_registry(configuration)
         limits = server_limits(configuration.limits, configuration.limits.server_channel_max_idle_time_seconds)
         sweeper = process_sweeper(env, configuration.limits)
-        self._registry = Registry(env, configuration, sweeper, tls)
+        self._access = access_service(env, configuration)
+        self._registry = Registry(env, configuration, sweeper, tls, self._access)
         settings = store_settings(configuration.store)
         if fill_disk:
             rules = msgspec.structs.replace(retention_rules(configuration.store), forcible=False)
@@ -89,7 +91,7 @@ class EmbeddedNode:
             env,
             configuration,
             sweeper,
-            BrokerTLS(tls, client_tls(env, configuration.tls)),
+            broker_security(env, configuration, tls, client_tls(env, configuration.tls), self._access),
             limits,
             on_store_failed=on_store_failed,
             settings=settings,
@@ -121,6 +123,9 @@ class EmbeddedNode:
         if self._stalls is not None:
             self._started.append(self._stalls)
             self._stalls.startService()
+        if self._access is not None:
+            self._started.append(self._access)
+            self._access.startService()
         for service in (self._registry, self._broker, self.ops):
             if service is not None:
                 self._started.append(service)

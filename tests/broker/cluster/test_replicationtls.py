@@ -11,7 +11,7 @@ from twisted.internet.task import deferLater
 from twisted.trial.unittest import TestCase
 
 from smartgo.broker.broker import Broker
-from smartgo.broker.network import BrokerTLS
+from smartgo.broker.network import BrokerSecurity
 from smartgo.broker.openbroker import OpenBroker
 from smartgo.cli.support.embedded import configuration_of
 from smartgo.env.real import RealEnvironment
@@ -62,7 +62,7 @@ class SocketsTests(TestCase):
         }  # fmt: skip
         configuration = configuration_of(self.env, flags)
         tls, towards = server_tls(self.env, configuration.tls), client_tls(self.env, configuration.tls)
-        broker = Broker(self.env, configuration, sweeper_of(self.env.clock), BrokerTLS(tls, towards))
+        broker = Broker(self.env, configuration, sweeper_of(self.env.clock), BrokerSecurity(tls, towards))
         broker.startService()
         self.addCleanup(broker.stopService)
         await broker.ready

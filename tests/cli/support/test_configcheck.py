@@ -46,20 +46,21 @@ class ConfigCheckTests(CommandCase):
         self.assertEqual(result.stdout, "")
         lines = [one for one in result.stderr.splitlines() if not one.startswith("warning")]
         self.assertTrue(lines[0].startswith("error: /broker.conf, line 2: listenPort=abc is not allowed"), lines)
-        self.assertTrue(lines[1].startswith("error: aclEnable=true is not supported yet"), lines)
-        self.assertTrue(lines[2].startswith("error: the broker would listen on 0.0.0.0"), lines)
-        self.assertEqual(lines[-1], "smartgo: /broker.conf: smartgo-broker would not start: 4 errors")
+        self.assertTrue(lines[1].startswith("error: aclEnable=true: there is no access control file"), lines)
+        self.assertTrue(lines[2].startswith("error: the broker's port for slaves would listen on 0.0.0.0"), lines)
+        self.assertEqual(lines[-1], "smartgo: /broker.conf: smartgo-broker would not start: 3 errors")
 
     def test_one(self) -> None:
         """One error is one sentence: what the daemon says."""
         path = self.lay("aclEnable=true\n")
         said = self.refused("config", "check", path, status=78)
-        self.assertIn("aclEnable=true is not supported yet: a broker that ignored it would let everybody in", said)
+        missing = "neither /home/test/conf/plain_acl.yml nor a file below acl"
+        self.assertIn(f"aclEnable=true: there is no access control file: {missing}", said)
 
     def test_program(self) -> None:
         """Each program reads its own settings and makes its own checks."""
-        path = self.lay("aclEnable=true\n")
+        path = self.lay("slaveReadEnable=true\n")
         result = self.invoke("config", "check", path, "--for", "registry", "-o", "json")
-        self.assertIn("aclEnable is a setting of the table [broker], not read here", result.stderr)
+        self.assertIn("slaveReadEnable is a setting of the table [broker], not read here", result.stderr)
         self.assertEqual(json.loads(result.stdout), [])
         self.assertIn("the REST API needs a registry", self.refused("config", "check", path, "--for", "ops", status=78))

@@ -1,0 +1,105 @@
+"""
+The files of access control: C{plain_acl.yml} and all C{*.yml} below C{acl}, in one directory, as RocketMQ 4.9 has them.
+
+Source: C{PlainPermissionManager.getAllAclFiles} and C{load} of RocketMQ 4.9.7. As there, the files below C{acl} are
+read first, C{plain_acl.yml} last, and of two accounts with one key the first counts.
+"""
+
+from __future__ import annotations
+
+import posixpath
+from collections.abc import Iterator
+from typing import Final, TypeAlias
+
+from smartgo.auth.accounts import AccessAccount, AccessRules
+from smartgo.auth.addresses import AddressPattern
+from smartgo.auth.plainacl import BadAccessFile, read_plain_acl
+from smartgo.env.interfaces import IFiles
+
+MAIN_FILE: Final = "plain_acl.yml"
+"""The file that RocketMQ has had from the beginning."""
+
+MORE_FILES: Final = "acl"
+"""The directory of further files."""
+
+LARGEST: Final = 16 * 1024 * 1024
+"""Bytes of one file."""
+
+_DEEPEST: Final = 8
+_ENDINGS: Final = (".yml", ".yaml")
+
+Stamp: TypeAlias = "tuple[tuple[str, int, int], ...]"
+"""Of each file: path, time of its last change in ms, size in bytes."""
+
+
+class RuleFiles:
+    """The files of access control in one directory; all methods block."""
+
+    def __init__(self, files: IFiles, directory: str) -> None:
+        self._files = files
+        self.directory = directory
+
+    @property
+    def main(self) -> str:
+        """The path of C{plain_acl.yml}."""
+        return posixpath.join(self.directory, MAIN_FILE)
+
+    def stamp(self) -> Stamp:
+        """Return what changes if a file is changed, added or removed."""
+        found = []
+        for path in self.paths():
+            try:
+                found.append((path, self._files.modified_ms(path), self._files.size(path)))
+            except FileNotFoundError:
+                continue
+        return tuple(found)
+
+    def paths(self) -> list[str]:
+        """Return the paths of all files, in the order in which they are read."""
+        found = list(self._below(posixpath.join(self.directory, MORE_FILES), _DEEPEST))
+        if self._files.exists(self.main):
+            found.append(self.main)
+        return found
+
+    def _below(self, directory: str, deepest: int) -> Iterator[str]:
+        if not deepest or not self._files.is_directory(directory):
+            return
+        for name in sorted(self._files.list(directory)):
+            path = posixpath.join(directory, name)
+            if self._files.is_directory(path):
+                yield from self._below(path, deepest - 1)
+            elif name.endswith(_ENDINGS):
+                yield path
+
+    def read(self) -> AccessRules:
+        """
+        Return the rules of all files together.
+
+        @raise BadAccessFile: there is no file, or one cannot be read; the message names it.
+        """
+        paths = self.paths()
+        if not paths:
+            raise BadAccessFile(f"there is no access control file: neither {self.main} nor a file below {MORE_FILES}")
+        accounts: dict[str, AccessAccount] = {}
+        patterns: list[AddressPattern] = []
+        notes: list[str] = []
+        for path in paths:
+            rules = self._read(path)
+            patterns += rules.unsigned_from
+            notes += [f"{path}: {note}" for note in rules.notes]
+            for name, account in rules.accounts.items():
+                if name in accounts:
+                    notes.append(f"{path}: account {name}: another file, which is read before, has this accessKey")
+                else:
+                    accounts[name] = account
+        return AccessRules(accounts.values(), patterns, notes)
+
+    def _read(self, path: str) -> AccessRules:
+        try:
+            return read_plain_acl(self._files.read(path, LARGEST).decode())
+        except OSError as error:
+            raise BadAccessFile(f"{path}: {error.strerror or error}") from None
+        except UnicodeDecodeError:
+            raise BadAccessFile(f"{path}: it is no UTF-8") from None
+        except BadAccessFile as error:
+            raise BadAccessFile(f"{path}: {error}") from None

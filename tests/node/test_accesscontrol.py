@@ -1,0 +1,225 @@
+"""Tests of L{smartgo.node.accesscontrol}: a registry and a broker with access control."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from twisted.trial.unittest import SynchronousTestCase
+
+from smartgo.auth.rulefiles import RuleFiles
+from smartgo.broker.broker import Broker
+from smartgo.config.loading import Surroundings, load
+from smartgo.errors import SettingError
+from smartgo.node.accesscontrol import PERIOD, AccessService, access_service
+from smartgo.node.broker import broker_security
+from smartgo.node.registryserver import Registry
+from smartgo.remoting.client import RemotingClient
+from smartgo.schema.codes import RequestCode
+from smartgo.schema.command import Command
+from smartgo.schema.headerfields import Header
+from smartgo.schema.headers.registry import RouteInfoRequest
+from smartgo.schema.signature import AccessKey
+from tests.broker.fakecluster import BROKER, REGISTRY, SMALL, Cluster, send_command
+from tests.fakes import FakeEnvironment
+from tests.remoting.doubles import sweeper_of
+
+FILE = "/home/test/conf/plain_acl.yml"
+ADMIN, SENDER, STRANGER = (AccessKey(name, f"{name}-secret") for name in ("an-admin", "a-sender", "a-stranger"))
+RULES = """
+accounts:
+- {accessKey: an-admin, secretKey: an-admin-secret, admin: true}
+- {accessKey: a-sender, secretKey: a-sender-secret, topicPerms: [orders=PUB]}
+"""
+
+
+def lay(env: FakeEnvironment, text: str) -> None:
+    """Write the rules."""
+    env.files.make_directories(FILE.rpartition("/")[0])
+    env.files.replace(FILE, text.encode(), backup=False)
+
+
+def service(env: FakeEnvironment, key: AccessKey | None = None) -> AccessService:
+    """Return access control by the file."""
+    return AccessService(env, RuleFiles(env.files, FILE.rpartition("/")[0]), key)
+
+
+class FollowingTests(SynchronousTestCase):
+    """The rules follow their file."""
+
+    def setUp(self) -> None:
+        self.env = FakeEnvironment()
+        lay(self.env, RULES)
+
+    def names(self) -> list[str]:
+        """Return the accounts of the file that are in force."""
+        return sorted(name for name in self.access.control.rules.accounts if not name.startswith("smartgo-"))
+
+    def pass_period(self) -> None:
+        """Let the service look at its file."""
+        self.env.clock.advance(PERIOD)
+        self.env.clock.advance(0)
+
+    def test_follows(self) -> None:
+        """A change is in force a second later; a file that cannot be used changes nothing, and is logged once."""
+        self.access = service(self.env)
+        self.access.startService()
+        self.addCleanup(self.access.stopService)
+        self.assertEqual(self.names(), ["a-sender", "an-admin"])
+        lay(self.env, RULES.replace("a-sender", "the-seller"))
+        self.pass_period()
+        self.assertEqual((self.names(), self.access.problem), (["an-admin", "the-seller"], ""))
+        lay(self.env, "accounts: [")
+        for _ in range(3):
+            self.pass_period()
+        self.assertEqual(self.names(), ["an-admin", "the-seller"])
+        self.assertIn("the access control file is no YAML", self.access.problem)
+        lay(self.env, RULES)
+        self.pass_period()
+        self.assertEqual((self.names(), self.access.problem), (["a-sender", "an-admin"], ""))
+
+    def test_reload(self) -> None:
+        """SIGHUP reads the file at once, and tells what is wrong with it."""
+        self.access = service(self.env)
+        lay(self.env, "accounts: [")
+        self.assertIn(FILE, str(self.assertRaises(SettingError, self.access.reload)))
+        self.assertEqual(self.names(), ["a-sender", "an-admin"])
+        lay(self.env, RULES.replace("a-sender", "the-seller"))
+        self.access.reload()
+        self.assertEqual((self.names(), self.access.problem), (["an-admin", "the-seller"], ""))
+
+    def test_own_key(self) -> None:
+        """Where no key is set, one is made that nobody else has; it stays in force when the file changes."""
+        self.access = service(self.env)
+        own = self.access.key
+        self.assertIs(self.access.control.rules.accounts[own.access_key].key, own)
+        lay(self.env, RULES.replace("a-sender", "the-seller"))
+        self.access.reload()
+        self.assertTrue(self.access.control.rules.accounts[own.access_key].rights.unlimited)
+        self.assertNotEqual(service(self.env).key.access_key, own.access_key)
+        self.access = service(self.env, ADMIN)
+        self.assertIs(self.access.key, ADMIN)
+        self.assertEqual(sorted(self.access.control.rules.accounts), ["an-admin", "the-seller"])
+
+
+class SecuredCluster(Cluster):
+    """A registry and a broker with access control, as their programs assemble them."""
+
+    def __init__(self, **settings: str) -> None:
+        self.env = FakeEnvironment()
+        lay(self.env, RULES)
+        self.client = RemotingClient(self.env, sweeper_of(self.env.clock))
+        surroundings = Surroundings("testhost", "/home/test", lambda name: None)
+        flags = {**SMALL, "namesrvAddr": REGISTRY, "storePathRootDir": "/store", "aclEnable": "true", **settings}
+        self.configuration = load(surroundings, flags=flags)
+        self.sweeper = sweeper_of(self.env.clock, self.env.network.poller)
+        access = access_service(self.env, self.configuration)
+        assert access is not None
+        self.access = access
+        access.startService()
+        self.registry = Registry(self.env, self.configuration, self.sweeper, None, access)
+        self.registry.startService()
+        security = broker_security(self.env, self.configuration, None, None, access)
+        self.service = Broker(self.env, self.configuration, self.sweeper, security)
+        self.service.startService()
+        self.pump()
+
+    def signed(self, key: AccessKey | None, command: Command, address: str = BROKER) -> tuple[int, str]:
+        """Ask with a signature, over a connection of its own; return code and remark."""
+        if key is not None:
+            key.sign(command)
+        self.client.hang_up(address, "the next caller is another one")
+        self.pump()
+        answer = self.ask(command, address)
+        return answer.code, answer.remark or ""
+
+    def stop(self) -> None:
+        """Stop all."""
+        super().stop()
+        self.access.stopService()
+
+
+class SecuredTests(SynchronousTestCase):
+    """Requests to a registry and a broker with access control."""
+
+    def setUp(self) -> None:
+        self.cluster = SecuredCluster()
+        self.addCleanup(self.cluster.stop)
+
+    def refused(self, said: str, *asked: Any) -> None:
+        """Check that a request is refused with 1 and a remark."""
+        code, remark = self.cluster.signed(*asked)
+        self.assertEqual(code, 1, remark)
+        self.assertIn(said, remark)
+
+    def test_broker(self) -> None:
+        """A broker takes a send from who may publish to its topic, and from nobody else."""
+        self.assertEqual(self.cluster.signed(SENDER, send_command("orders")), (0, ""))
+        self.assertEqual(self.cluster.signed(ADMIN, send_command("other")), (0, ""))
+        self.refused("No accessKey is configured", None, send_command("orders"))
+        self.refused("Check signature failed for accessKey=a-stranger", STRANGER, send_command("orders"))
+        forger = AccessKey("an-admin", "a-wrong-secret")
+        self.refused("Check signature failed for accessKey=an-admin", forger, send_command("orders"))
+        self.refused("No permission for topic other", SENDER, send_command("other"))
+        get_config = RequestCode.GET_BROKER_CONFIG
+        self.refused("Need admin permission", SENDER, Command.request(get_config))
+        self.assertEqual(self.cluster.signed(ADMIN, Command.request(get_config))[0], 0)
+
+    def test_second_port(self) -> None:
+        """The second port asks for keys, too."""
+        fast = f"127.0.0.1:{self.cluster.configuration.broker.fast_listen_port}"
+        self.refused("No accessKey is configured", None, send_command("orders"), fast)
+        self.assertEqual(self.cluster.signed(SENDER, send_command("orders"), fast), (0, ""))
+
+    def test_registry(self) -> None:
+        """The broker has registered by its own key; routes are for all who have a key, changes for administrators."""
+        self.cluster.signed(SENDER, send_command("orders"))
+        self.cluster.pump(1)
+
+        def route() -> Command:
+            return Command.request(RequestCode.GET_ROUTEINFO_BY_TOPIC, RouteInfoRequest(topic="orders"))
+
+        self.assertEqual(self.cluster.signed(SENDER, route(), REGISTRY), (0, ""))
+        self.refused("No accessKey is configured", None, route(), REGISTRY)
+        self.refused("Check signature failed", STRANGER, route(), REGISTRY)
+        fields = {"namespace": "N", "key": "k", "value": "v"}
+
+        def put() -> Command:
+            return Command.request(RequestCode.PUT_KV_CONFIG, fields=fields)
+
+        self.refused("Need admin permission", SENDER, put(), REGISTRY)
+        self.assertEqual(self.cluster.signed(ADMIN, put(), REGISTRY), (0, ""))
+
+    def test_forged(self) -> None:
+        """Nobody but an administrator registers a broker, or removes one."""
+        for code in (RequestCode.REGISTER_BROKER, RequestCode.UNREGISTER_BROKER):
+            self.refused("No accessKey is configured", None, Command.request(code), REGISTRY)
+            self.refused("Need admin permission", SENDER, Command.request(code), REGISTRY)
+
+    def test_changed_settings(self) -> None:
+        """With access control an administrator changes settings over the network (reliability X7)."""
+
+        def change(code: int) -> Command:
+            return Command.request(code, body=b"autoCreateTopicEnable=false")
+
+        self.assertEqual(self.cluster.signed(ADMIN, change(RequestCode.UPDATE_BROKER_CONFIG)), (0, ""))
+        self.assertFalse(self.cluster.broker.settings.current.broker.auto_create_topic_enable)
+        self.refused("Need admin permission", SENDER, change(RequestCode.UPDATE_BROKER_CONFIG))
+
+    def test_replaced(self) -> None:
+        """New rules hold for open connections."""
+        send = send_command("orders")
+        SENDER.sign(send)
+        self.assertEqual(self.cluster.ask(send).code, 0)
+        lay(self.cluster.env, RULES.replace("orders=PUB", "orders=DENY"))
+        self.cluster.pump(2 * PERIOD)
+        answer = self.cluster.ask(send)
+        self.assertIn("No permission for topic orders", str(answer.remark))
+
+    def test_set_key(self) -> None:
+        """A key that is set signs what the broker asks; one that is no administrator's keeps it from registering."""
+        for key, code in (("an-admin", 0), ("a-sender", 17)):
+            cluster = SecuredCluster(accessKey=key, secretKey=f"{key}-secret")
+            header: Header = RouteInfoRequest(topic="TBW102")
+            asked = Command.request(RequestCode.GET_ROUTEINFO_BY_TOPIC, header)
+            self.assertEqual(cluster.signed(ADMIN, asked, REGISTRY)[0], code, key)
+            cluster.stop()
