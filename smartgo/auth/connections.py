@@ -14,7 +14,7 @@ from collections.abc import Callable, Hashable
 from operator import attrgetter
 from typing import Any, Final
 
-from smartgo.auth.accounts import AccessAccount, AccessRules
+from smartgo.auth.accounts import AccessAccount, AccessRules, Permission
 from smartgo.auth.decisions import authorize, identify
 from smartgo.auth.needs import NEEDS, CodeNeed, resource_needs
 from smartgo.errors import AccessDenied
@@ -57,6 +57,18 @@ class AccessControl:
 
     def __init__(self, rules: AccessRules) -> None:
         self.rules = rules
+
+    def check_resource(self, request: Command, resource: str, permission: Permission) -> None:
+        """
+        Check the permission for a topic or a retry topic that a request, which was let in, does not name itself.
+
+        @param request: its sender was found out before, by L{ConnectionAccess.check}.
+        @raise AccessDenied: its sender does not have the permission.
+        """
+        account = self.rules.accounts.get(request.fields.get(ACCESS_KEY, ""))
+        decision = authorize(account, request.code, ((resource, permission),))
+        if not decision.allowed:
+            raise AccessDenied(decision.reason)
 
     def replace(self, rules: AccessRules) -> None:
         """Apply other rules from now on, to open connections as well."""

@@ -7,6 +7,7 @@ from typing import cast
 from twisted.internet.defer import Deferred
 from zope.interface import Attribute, Interface
 
+from smartgo.auth.connections import AccessControl
 from smartgo.broker.cluster.registration import Identity
 from smartgo.broker.cluster.replicationstate import Replication
 from smartgo.broker.figures.runtimeinfo import RuntimeInfo
@@ -41,6 +42,7 @@ class IBroker(Interface):
     identity = cast(Identity, Attribute("Cluster, broker name, broker id and addresses, as registries are told."))
     is_slave = cast(bool, Attribute("Whether the role is SLAVE: tables and log are copies of a master's."))
     settings = cast(LiveSettings, Attribute("The settings: C{current} to read them, C{change} to change them."))
+    access = cast("AccessControl | None", Attribute("The permissions of clients; C{None} where access control is off."))
     store_settings = cast(StoreSettings, Attribute("The settings of the store, which never change."))
 
     store = cast(OpenStore, Attribute("The messages."))

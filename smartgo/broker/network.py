@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from smartgo.auth.connections import AccessControl
 from smartgo.net.limits import Limits
 from smartgo.net.sweeper import Sweeper
 from smartgo.net.tls import ClientTLS, ServerTLS
@@ -21,12 +22,14 @@ class BrokerSecurity:
     @ivar server: certificate and key of its ports, loaded; C{None} where they speak none.
     @ivar client: how it speaks to registries and other brokers, where that is by TLS.
     @ivar hooks: access control: see each request of its ports.
+    @ivar control: the rules that these hooks ask, for what a request does not name itself.
     @ivar key: signs its own requests; C{None} where they are not signed.
     """
 
     server: ServerTLS | None = None
     client: ClientTLS | None = None
     hooks: tuple[IRequestHook, ...] = ()
+    control: AccessControl | None = None
     key: AccessKey | None = None
 
 

@@ -79,6 +79,7 @@ class OpenBroker:
         self.identity = identity
         self._network = network
         self.settings = settings
+        self.access = network.security.control
         self.store = store
         self.store_settings = store.settings
         self.is_slave = configuration.broker.is_slave

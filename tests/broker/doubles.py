@@ -178,6 +178,7 @@ class FakeBroker:
         clock = self.env.clock
         self.identity = Identity("DefaultCluster", "broker-a", int(slave), "192.0.2.1:10911", "192.0.2.1:10912")
         self.is_slave = slave
+        self.access = None
         self.settings = LiveSettings(clock, configured(broker_name="broker-a", **settings))
         self.store_settings = StoreSettings(sync_flush=sync)
         now = self.settings.current if table_settings is None else table_settings

@@ -18,6 +18,8 @@ from smartgo.schema.codes import RequestCode
 from smartgo.schema.command import Command
 from smartgo.schema.headerfields import Header
 from smartgo.schema.headers.registry import RouteInfoRequest
+from smartgo.schema.headers.send import SendBackRequest, SendResponse
+from smartgo.schema.message import parse_message_id
 from smartgo.schema.signature import AccessKey
 from tests.broker.fakecluster import BROKER, REGISTRY, SMALL, Cluster, send_command
 from tests.fakes import FakeEnvironment
@@ -204,6 +206,25 @@ class SecuredTests(SynchronousTestCase):
         self.assertEqual(self.cluster.signed(ADMIN, change(RequestCode.UPDATE_BROKER_CONFIG)), (0, ""))
         self.assertFalse(self.cluster.broker.settings.current.broker.auto_create_topic_enable)
         self.refused("Need admin permission", SENDER, change(RequestCode.UPDATE_BROKER_CONFIG))
+
+    def test_sent_back(self) -> None:
+        """A group gives back messages of topics that it may read, and copies no others into its own retry topic."""
+        sent = send_command("orders")
+        ADMIN.sign(sent)
+        offset = parse_message_id(self.cluster.ask(sent).read(SendResponse).msg_id)[1]
+
+        def back() -> Command:
+            header = SendBackRequest(offset=offset, group="billing", delay_level=0, origin_topic="invoices")
+            return Command.request(RequestCode.CONSUMER_SEND_MSG_BACK, header)
+
+        account = "- {accessKey: a-reader, secretKey: a-reader-secret, groupPerms: [billing=SUB], topicPerms: [%s]}\n"
+        reader = AccessKey("a-reader", "a-reader-secret")
+        lay(self.cluster.env, RULES + account % "invoices=SUB")
+        self.cluster.pump(2 * PERIOD)
+        self.refused("No permission for topic orders", reader, back())
+        lay(self.cluster.env, RULES + account % "invoices=SUB, orders=SUB")
+        self.cluster.pump(2 * PERIOD)
+        self.assertEqual(self.cluster.signed(reader, back()), (0, ""))
 
     def test_replaced(self) -> None:
         """New rules hold for open connections."""

@@ -11,6 +11,7 @@ from typing import Final
 from twisted.internet.defer import Deferred
 from zope.interface import implementer
 
+from smartgo.auth.accounts import Permission
 from smartgo.broker.interfaces import IBroker
 from smartgo.broker.processors.messageat import message_at
 from smartgo.broker.processors.requestcodes import answered_by
@@ -38,6 +39,7 @@ class SendBackProcessor(Processor):
 
     def __init__(self, broker: IBroker) -> None:
         self._settings = broker.settings.current
+        self._access = broker.access
         self._store = broker.store
         self._groups = broker.groups
         self._retries = RetryTopics(broker.topics, broker.groups)
@@ -68,6 +70,8 @@ class SendBackProcessor(Processor):
             _, stored = await message_at(self._store, header.offset)
         except NoSuchMessage:
             raise RequestRefused(f"look message by offset failed, {header.offset}") from None
+        if self._access is not None:  # the request may name any topic as the message's
+            self._access.check_resource(request, stored.topic, Permission.SUB)
         properties = decode(stored.properties)
         properties.setdefault(names.RETRY_TOPIC, stored.topic)
         properties[names.WAIT] = "false"
