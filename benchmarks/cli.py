@@ -19,12 +19,12 @@ from . import (
     rebuild,
     report,
     runner,
-    scaling,
     sparkcli,
 )
 from .compare.cli import compare_command
 from .errors import BenchmarkError
 from .results import Results
+from .scale.cli import scale
 from .scenarios import GOALS, IDLE, IDLE_CLIENTS, LOADS, NAMES, OTHERS, START_UP
 from .targets import Attached, Target, running
 from .workshop import (
@@ -290,51 +290,6 @@ def console_command(
         sys.exit(1)
 
 
-@main.command("scale")
-@click.argument("scenarios", nargs=-1, type=click.Choice(scaling.SCENARIOS), metavar="[SCENARIO]...")
-@click.option("--brokers", type=click.IntRange(2), default=2, show_default=True, help="Number of broker processes.")
-@click.option("--pin", is_flag=True, help="Pin each broker with all its threads to a processor of its own.")
-@click.option("--rounds", default=5, show_default=True, help="Pairs of windows: one broker under load, and all.")
-@click.option("--seconds", default=5.0, show_default=True, help="Length of a window.")
-@click.option("--warm-up", default=1.0, show_default=True, help="Seconds of load before each window.")
-@folder_options
-@json_option
-@check_option
-def scale_command(
-    scenarios: tuple[str, ...],
-    brokers: int,
-    pin: bool,
-    rounds: int,
-    seconds: float,
-    warm_up: float,
-    work: Path | None,
-    keep: bool,
-    ports: int,
-    jars: Path | None,
-    json_path: Path | None,
-    check: bool,
-) -> None:
-    """
-    Measure what one more broker process brings on this machine: the rate of all together by that of one.
-
-    SCENARIOs are those of "run" that send; send-128 and send-1k where none is named.
-    """
-    wanted = [each for each in LOADS if each.name in (scenarios or scaling.USUAL)]
-    pace = runner.Pace(rounds, seconds, warm_up)
-    with workshop(work, keep, ports, jars) as bench:
-        binary = builder.generator()
-        warn_when_busy()
-        with console.status("starting") as status:
-            targets = scaling.brokers_of(bench, brokers, pin)
-            outcome = scaling.run(targets, binary, wanted, pace, status.update)
-    console.print(scaling.table(outcome))
-    for sentence in scaling.sentences(outcome):
-        console.print(sentence, highlight=False)
-    keep_figures({**facts_of(bench), "started": now(), "outcome": outcome}, json_path, "scale")
-    if check and not outcome.met:
-        sys.exit(1)
-
-
 @main.command("index")
 @click.option("--rounds", default=5, show_default=True, help="Rounds of each case; the best is reported.")
 @folder_options
@@ -391,5 +346,6 @@ def load_command(arguments: tuple[str, ...]) -> None:
 
 
 main.add_command(compare_command)
+main.add_command(scale)
 main.add_command(sparkcli.spark_command)
 main.add_command(sparkcli.spark_stream_command)

@@ -29,6 +29,12 @@ class Load(msgspec.Struct, frozen=True):
     binary: bool = False
     rate: int = 0
     """Messages a second at most; 0 for as fast as they are answered."""
+    bare: bool = False
+    """The messages of a batch have no properties: no tag, and no key for the index."""
+    spread: int = 0
+    """The number of topics, named C{TOPIC-0} and so on; 0 for the topics as they are named."""
+    begin: int = 0
+    """Offset in each queue at which pulls begin."""
 
 
 class Latency(msgspec.Struct, frozen=True):
@@ -94,12 +100,14 @@ def command(
         "size": load.size,
         "batch": load.batch,
         **({"rate": load.rate} if load.rate else {}),
+        **({"from": load.begin} if load.begin else {}),
+        **({"spread": load.spread} if load.spread else {}),
         **({"pid": pid} if pid is not None else {}),
         **({"count": count} if count is not None else {"warm-up": warm_up, "seconds": seconds}),
     }
     for name, value in numbers.items():
         line += [f"--{name}", str(value)]
-    return line + ["--binary"] * load.binary
+    return line + ["--binary"] * load.binary + ["--bare"] * load.bare
 
 
 def read(output: str) -> Outcome:

@@ -68,6 +68,12 @@ class Child:
                 self._process.kill()
         self._process.wait()
 
+    def kill(self) -> None:
+        """End it by SIGKILL at once; return when it is gone."""
+        self.killed = True
+        self._process.kill()
+        self._process.wait()
+
     def wait(self, timeout: float) -> int:
         """
         Wait for its own end and return its exit status.

@@ -126,6 +126,13 @@ class Started(Target):
             raise BenchmarkError(f"{self.name} is not running")
         return self._broker.pid
 
+    @property
+    def registry_pid(self) -> int:
+        """The id of the registry's process."""
+        if self._registry is None:
+            raise BenchmarkError(f"the registry of {self.name} is not running")
+        return self._registry.pid
+
     def start(self) -> float:
         """Start the registry, wait for it, then time the broker."""
         self.start_registry()
@@ -174,6 +181,12 @@ class Started(Target):
         shutil.rmtree(self.store, ignore_errors=True)
         self._flush_disk_type = flush_disk_type
         return self.start_broker()
+
+    def kill_broker(self) -> None:
+        """End the broker alone by SIGKILL, its store left as it is."""
+        if self._broker is not None:
+            self._broker.kill()
+            self._broker = None
 
     def stop(self) -> None:
         """End the broker, then the registry."""

@@ -77,6 +77,7 @@ struct connection *connections_open(int epoll, int lane_count)
         connection->fresh = room(width, sizeof *connection->fresh);
         for (int slot = 0; slot < options.outstanding; slot++) {
             connection->slots[slot].lane = (i * options.outstanding + slot) % lane_count;
+            connection->slots[slot].offset = options.from;
             connection->free_slots[connection->free_count++] = options.outstanding - 1 - slot;
         }
         watch(epoll, connection, 0, EPOLL_CTL_ADD);

@@ -98,7 +98,7 @@ static void issue(struct connection *connection)
     slot->opaque = (connection->sequence++ << slot_bits | (uint32_t)index) & 0x7FFFFFFFu;
     slot->busy = 1;
     reserve(&connection->out, &connection->out_room, connection->out_size + request_bound(lane, payload_size));
-    if (options.mode == MODE_BATCH) {
+    if (options.mode == MODE_BATCH && !options.bare) {
         items_restamp(payload, one_item, options.batch, (size_t)options.size, &stamp);
     }
     connection->out_size += request_write(lane, connection->out + connection->out_size, slot->opaque, slot->offset,
@@ -290,6 +290,21 @@ static void refill(int epoll, struct connection *connection)
 
 /* ---- set-up ---- */
 
+static void spread_topic(void)
+{
+    const char *name = topics[0];
+    size_t size = strlen(name) + 8;
+    if (topic_count > 1 || size > 127) {
+        usage_error("--spread needs one short name of a topic");
+    }
+    topic_count = options.spread;
+    topics = room((size_t)topic_count, sizeof *topics);
+    for (int i = 0; i < topic_count; i++) {
+        topics[i] = room(size, 1);
+        snprintf(topics[i], size, "%s-%d", name, i);
+    }
+}
+
 static void split_topics(void)
 {
     topics = room(strlen(options.topics) / 2 + 1, sizeof *topics);
@@ -301,6 +316,9 @@ static void split_topics(void)
     }
     if (topic_count == 0) {
         usage_error("--topics names none");
+    }
+    if (options.spread > 0) {
+        spread_topic();
     }
 }
 
@@ -341,11 +359,12 @@ static void make_payload(void)
         body[i] = (unsigned char)letters[(state >> 16) % (sizeof letters - 1)];
     }
     if (options.mode == MODE_BATCH) {
-        one_item = item_size(options.tag, size);
+        const char *tag = options.bare ? NULL : options.tag;
+        one_item = item_size(tag, size);
         payload_size = one_item * (size_t)options.batch;
         payload = room(payload_size, 1);
         for (int i = 0; i < options.batch; i++) {
-            item_write(payload + one_item * (size_t)i, options.tag, body, size);
+            item_write(payload + one_item * (size_t)i, tag, body, size);
         }
         free(body);
     } else if (options.mode == MODE_SEND) {

@@ -62,6 +62,7 @@ static const char HELP[] =
     "load --mode send|batch|pull|idle [options]: load a RocketMQ-compatible broker, print one line of JSON\n"
     "  --host 127.0.0.1 --port 10911   the broker's main port\n"
     "  --topics a,b  --queues 8        where to send or what to pull, taken in turn; they must exist\n"
+    "  --spread N                      N topics, named by the one given: NAME-0 to NAME-(N-1)\n"
     "  --connections 16 --outstanding 32\n"
     "  --size 1024                     bytes of body of a message sent\n"
     "  --batch 200                     messages a batch, or at most so many a pull\n"
@@ -70,18 +71,22 @@ static const char HELP[] =
     "  --rate R                        at most R messages a second; default: as fast as they are answered\n"
     "  --timeout 10                    seconds without an answer that end the run\n"
     "  --binary                        ROCKETMQ (binary) headers instead of JSON\n"
+    "  --bare                          messages of a batch have no properties, so no key that the broker indexes\n"
+    "  --from N                        offset in each queue at which pulls begin\n"
     "  --pid N                         process whose CPU time is read at both ends of the window\n"
     "  --group bench --tag TagA --broker broker-a\n";
 
 void read_options(int count, char **arguments)
 {
     enum { HOST = 1, PORT, TOPICS, QUEUES, CONNECTIONS, OUTSTANDING, SIZE, BATCH, WARM_UP, SECONDS, COUNT, RATE, TIMEOUT,
-           BINARY, PID, GROUP, TAG, BROKER, MODE, WANTED_HELP };
+           BINARY, BARE, FROM, SPREAD, PID, GROUP, TAG, BROKER, MODE, WANTED_HELP };
     static const struct option names[] = {
         {"host", 1, NULL, HOST}, {"port", 1, NULL, PORT}, {"topics", 1, NULL, TOPICS}, {"queues", 1, NULL, QUEUES},
         {"connections", 1, NULL, CONNECTIONS}, {"outstanding", 1, NULL, OUTSTANDING}, {"size", 1, NULL, SIZE},
         {"batch", 1, NULL, BATCH}, {"warm-up", 1, NULL, WARM_UP}, {"seconds", 1, NULL, SECONDS},
-        {"count", 1, NULL, COUNT}, {"rate", 1, NULL, RATE}, {"timeout", 1, NULL, TIMEOUT}, {"binary", 0, NULL, BINARY}, {"pid", 1, NULL, PID},
+        {"count", 1, NULL, COUNT}, {"rate", 1, NULL, RATE}, {"timeout", 1, NULL, TIMEOUT},
+        {"binary", 0, NULL, BINARY}, {"bare", 0, NULL, BARE}, {"from", 1, NULL, FROM}, {"spread", 1, NULL, SPREAD},
+        {"pid", 1, NULL, PID},
         {"group", 1, NULL, GROUP}, {"tag", 1, NULL, TAG}, {"broker", 1, NULL, BROKER}, {"mode", 1, NULL, MODE},
         {"help", 0, NULL, WANTED_HELP}, {NULL, 0, NULL, 0}};
     int chosen;
@@ -104,6 +109,9 @@ void read_options(int count, char **arguments)
         case RATE: options.rate = decimal(name, optarg); break;
         case TIMEOUT: options.timeout = decimal(name, optarg); break;
         case BINARY: options.binary = 1; break;
+        case BARE: options.bare = 1; break;
+        case FROM: options.from = integer(name, optarg, 0, 1000000000000); break;
+        case SPREAD: options.spread = (int)integer(name, optarg, 1, 100000); break;
         case PID: options.pid = (int)integer(name, optarg, 1, 1 << 30); break;
         case GROUP: options.group = optarg; break;
         case TAG: options.tag = optarg; break;

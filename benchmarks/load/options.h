@@ -21,6 +21,9 @@ struct options {
     double rate;
     double timeout;
     int binary;
+    int bare;
+    long long from;
+    int spread; /* topics made of the one name; 0: the names as they are */
     int pid;
     const char *group;
     const char *tag;

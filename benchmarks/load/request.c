@@ -271,6 +271,9 @@ size_t request_write(const struct template *from, unsigned char *out, uint32_t o
 
 static int item_properties(char *out, size_t room, const char *tag)
 {
+    if (tag == NULL) {
+        return 0;
+    }
     char key[KEY_DIGITS + 1];
     key_start(key);
     return snprintf(out, room, "UNIQ_KEY\001%s\002WAIT\001true\002TAGS\001%s", key, tag);

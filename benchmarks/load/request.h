@@ -55,7 +55,7 @@ size_t request_write(const struct template *from, unsigned char *out, uint32_t o
                      struct stamp *stamp, const unsigned char *body, size_t body_size);
 size_t request_bound(const struct template *from, size_t body_size);
 
-/* One item of a batch: its size, and how to write it with its own UNIQ_KEY. */
+/* One item of a batch: its size, and how to write it with its own UNIQ_KEY; without properties where tag is NULL. */
 size_t item_size(const char *tag, size_t body_size);
 void item_write(unsigned char *out, const char *tag, const unsigned char *body, size_t body_size);
 /* Give every item of a batch body a fresh UNIQ_KEY. */

@@ -27,10 +27,10 @@ Answer = Callable[[list[Request]], Sequence[bytes]]
 class StandIn:
     """Listens on a port of 127.0.0.1 and serves each connection in a thread until told to stop."""
 
-    def __init__(self, answer: Answer) -> None:
+    def __init__(self, answer: Answer, port: int = 0) -> None:
         self.requests: list[Request] = []
         self._answer = answer
-        self._listener = socket.create_server(("127.0.0.1", 0))
+        self._listener = socket.create_server(("127.0.0.1", port))
         self.port: int = self._listener.getsockname()[1]
         self._threads = [threading.Thread(target=self._accept)]
         self._connections: list[socket.socket] = []

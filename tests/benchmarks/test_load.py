@@ -148,6 +148,25 @@ class LoadTests(SynchronousTestCase):
             self.assertEqual(at, len(request.body))
         self.assertEqual(len(keys), 50)
 
+    def test_bare(self) -> None:
+        """The messages of a bare batch have no properties."""
+        self.drive(
+            lambda requests: [b"".join(map(stored, requests))], Load("batch", ("T",), 1, 1, 1, 20, 5, bare=True), 10
+        )
+        for request in self.server.requests:
+            self.assertEqual(len(request.body), 5 * 42)
+            for at in range(0, len(request.body), 42):
+                self.assertEqual(struct.unpack_from(">I", request.body, at), (42,))
+                self.assertEqual(struct.unpack_from(">h", request.body, at + 40), (0,))
+
+    def test_spread(self) -> None:
+        """One name makes many topics, which are taken in turn."""
+        load = Load("send", ("T",), 2, 1, 4, 10, spread=30)
+        self.drive(lambda requests: [b"".join(map(stored, requests))], load, 120)
+        lanes = Counter((request.fields["b"], request.fields["e"]) for request in self.server.requests)
+        self.assertEqual(set(lanes), {(f"T-{number}", str(queue)) for number in range(30) for queue in range(2)})
+        self.assertEqual(set(lanes.values()), {2})
+
     def pulls(self, total: int) -> Answer:
         """Answer pulls from queues of C{total} messages."""
 
@@ -162,6 +181,12 @@ class LoadTests(SynchronousTestCase):
             return pieces
 
         return answer
+
+    def test_begin(self) -> None:
+        """Pulls may begin further on."""
+        self.drive(self.pulls(80), Load("pull", ("T",), 2, 1, 2, 1024, 10, begin=60), 40)
+        offsets = [int(request.fields["queueOffset"]) for request in self.server.requests]
+        self.assertEqual((offsets[:2], max(offsets)), ([60, 60], 70))
 
     def test_pulls(self) -> None:
         """Pulls begin at 0, go on where the answer says, and start over at the end."""
