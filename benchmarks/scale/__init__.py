@@ -1,1 +1,1 @@
-"""How smartgo's costs grow: with the backlog, with connections, with topics, and with brokers on one machine."""
+"""Costs of smartgo at growing sizes: of the backlog, of connections, of topics, and of brokers on one machine."""

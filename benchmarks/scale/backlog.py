@@ -37,7 +37,7 @@ _FIRST_GUESS = 400.0
 
 
 class Fill(msgspec.Struct, frozen=True):
-    """What storing the messages cost, since the size before."""
+    """The cost of storing the messages that came since the size before."""
 
     messages: int
     seconds: float

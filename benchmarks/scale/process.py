@@ -1,4 +1,4 @@
-"""What a broker's process holds of the kernel's limited things, and how long its starts take."""
+"""The resources of a broker's process that the kernel limits, and the times of its starts."""
 
 from __future__ import annotations
 
