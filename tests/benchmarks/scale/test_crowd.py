@@ -111,7 +111,17 @@ class CrowdTests(SynchronousTestCase):
 
     def test_lost(self) -> None:
         """A connection that the broker closes is counted."""
-        clients = self.crowd(lambda requests: [b"".join(map(encode, requests)), b""], 3, "beat")
+        self.patch(crowd, "BEAT_S", 0.05)
+        beaten = set[str]()
+
+        def answer(requests: list[Request]) -> list[bytes]:
+            identity = json.loads(requests[0].body)["clientID"]
+            if identity in beaten:
+                return [b""]
+            beaten.add(identity)
+            return [encode(each) for each in requests]
+
+        clients = self.crowd(answer, 3, "beat")
         clients.connect(30.0)
         with clients.kept():
             for _ in range(3000):
