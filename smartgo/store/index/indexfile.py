@@ -64,6 +64,11 @@ class IndexFile:
         return posixpath.basename(self.path)
 
     @property
+    def begin(self) -> int | None:
+        """Physical offset of the first record with a key in this file; C{None}: there is none yet."""
+        return None if self.header.index_count == FIRST_ENTRY else max(self.since, self.header.begin_offset)
+
+    @property
     def is_full(self) -> bool:
         """Tell whether the next key needs another file."""
         return self._geometry.is_full(self.header.index_count)

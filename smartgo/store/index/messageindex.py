@@ -133,10 +133,14 @@ class MessageIndex:
 
     @property
     def durable(self) -> int:
-        """Physical offset of a record: the keys of all before it are in files that are full and on the disk."""
+        """
+        Physical offset of a record: the keys of all before it are in files that are full and on the disk.
+
+        Records without keys before the first key of the newest file need not be looked at again.
+        """
         for file in self._index_files:
-            if not (file.is_full and file.synced):
-                return file.since
+            if not (file.is_full and file.synced) and file.begin is not None:
+                return file.begin
         return self.position if self._left is None else int(self._left.offsets[0])
 
     def entries(self) -> list[IndexEntry]:

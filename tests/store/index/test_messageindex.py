@@ -554,6 +554,24 @@ class RestartTests(IndexTestCase):
         with held(self.env, "index"):
             self.assertEqual(self.opened(self.env, indexed()).index_behind, 0)
 
+    def test_killed_without_keys(self) -> None:
+        """After a kill, records without keys are not looked at again, also where the newest file has keys after them."""
+        for numbers in ([], [1]):
+            self.env = FakeEnvironment()
+            store = self.opened(self.env, indexed())
+            for _ in range(100):
+                self.send(store, message(properties=b""))
+            offsets = self.put(store, numbers, "w")
+            self.settle()
+            self.now(store.flush())
+            self.env.clock.advance(60)
+            self.env = killed(self.env)
+            with held(self.env, "index"):
+                again = self.opened(self.env, indexed())
+                self.assertLess(again.index_behind, 300)
+            self.settle()
+            self.assertEqual(self.find(again, "w"), offsets)
+
     def test_foreign(self) -> None:
         """A name in the directory that is no index file's is refused, and nothing is changed."""
         store = self.opened(self.env, indexed())
