@@ -555,7 +555,7 @@ class RestartTests(IndexTestCase):
             self.assertEqual(self.opened(self.env, indexed()).index_behind, 0)
 
     def test_killed_without_keys(self) -> None:
-        """After a kill, records without keys are not looked at again, also where the newest file has keys after them."""
+        """After a kill, records without keys are not looked at again, also where keys come after them."""
         for numbers in ([], [1]):
             self.env = FakeEnvironment()
             store = self.opened(self.env, indexed())
