@@ -27,7 +27,12 @@ SIZES = (200, 2_000, 20_000)
 QUEUES = 4
 PREFIX = "scale"
 
+_TOPIC_LIST = 18
 _ALL_TOPICS = 21
+_SINGLY = 100
+"""Topics of each size that are created one by one."""
+_LIST = 1000
+"""Topics of one list."""
 _CONNECTIONS = 16
 _OUTSTANDING = 8
 _ROUTES = 500
@@ -54,7 +59,7 @@ class Stage(msgspec.Struct):
     before: Held
     """Before the first topic."""
     create: Cost
-    """Of the topics that are new since the size before."""
+    """Of each of the last hundred topics; the others are created in lists."""
     first_sends: Cost
     """Of one message in each queue, which makes the files of those that are new."""
     after: Held
@@ -90,6 +95,11 @@ class Outcome(msgspec.Struct):
 def name_of(number: int) -> str:
     """Return the name of a topic, as the load generator makes it."""
     return f"{PREFIX}-{number}"
+
+
+def _config(number: int, queues: int) -> dict[str, object]:
+    name = name_of(number)
+    return {"topicName": name, "readQueueNums": queues, "writeQueueNums": queues, "perm": 6, "topicSysFlag": 0}
 
 
 class Topics:
@@ -154,13 +164,21 @@ class Topics:
         return Stage(size, self._queues, before, create, first_sends, after, disk, table, idle, routes)
 
     def _create(self, size: int) -> Cost:
-        clock, first = self._clock(), self._made
+        """Create all but some of the topics in lists, and the last ones singly; return the cost of these."""
+        singly = max(self._made, size - _SINGLY)
         with Control(self._target.address, _TIMEOUT) as control:
-            for number in range(first, size):
+            for first in range(self._made, singly, _LIST):
+                topics = [_config(number, self._queues) for number in range(first, min(first + _LIST, singly))]
+                control.demand(_TOPIC_LIST, body=msgspec.json.encode({"topicConfigList": topics}))
+            if singly > self._made:
+                self._made = singly
+                self._wait_for_route()
+            clock = self._clock()
+            for number in range(singly, size):
                 control.create_topic(name_of(number), self._queues)
         self._made = size
         self._wait_for_route()
-        return self._since(clock, max(1, size - first))
+        return self._since(clock, max(1, size - singly))
 
     def _wait_for_route(self) -> None:
         """Wait until the registry knows the last topic."""

@@ -32,7 +32,7 @@ from smartgo.store.logpieces import LogPieces
 from smartgo.store.queues.file import ConsumeQueue, QueueKey
 from smartgo.store.queues.picking import adjacent_units, pick_units
 from smartgo.store.settings import StoreSettings
-from smartgo.store.unitchecks import bears_out, first_group, fits, is_of, matches, place, to_scan
+from smartgo.store.unitchecks import bears_out, first_group, fits, is_of, matches, place, to_scan, wanted_units
 from smartgo.store.verifiedlog import LANE, VerifiedLog
 
 _NO_MESSAGE: Final = PREFILL.size
@@ -338,15 +338,16 @@ class MessageReader:
         settings = self._settings
         max_count = max(1, min(limit.count, settings.disk_count))
         max_size = min(limit.size, settings.disk_size)
-        view = queue.view(offset, to_scan(filter, queue.visible - offset, limit.count))
-        units = [] if view is None else list(_units(view))
         wanted = None if filter is None else filter.hashes()
         content = filter if filter is not None and filter.needs_content() else None
-        chosen = [
-            (offset + at, physical, size)
-            for at, (physical, size, code) in enumerate(units)
-            if size != _NO_MESSAGE and (wanted is None or code in wanted or code < EXTENSION_LIMIT)
-        ]
+        most = to_scan(filter, queue.visible - offset, limit.count)
+        few = wanted is None and content is None  # units without a message are rare
+        for count in (limit.count, most) if few else (most,):
+            view = queue.view(offset, min(count, most))
+            units = [] if view is None else list(_units(view))
+            chosen = wanted_units(units, offset, wanted)
+            if chosen:
+                break
         if chosen and not self.is_far_back(chosen[0][1]):
             await self._verify(chosen[: limit.count], _REGIONS)
             result = self.read(*queue.key, offset, limit, filter)

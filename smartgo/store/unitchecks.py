@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import struct
-from collections.abc import Sequence
+from collections.abc import Collection, Iterable, Sequence
 from typing import Final
 
 from smartgo.errors import BadRecord
-from smartgo.schema.consumequeue import unit_struct
+from smartgo.schema.consumequeue import EXTENSION_LIMIT, PREFILL, unit_struct
 from smartgo.schema.properties import decode as decode_properties
 from smartgo.schema.record import HEAD_SIZE, decode
 from smartgo.store.interfaces import IMessageFilter
@@ -71,6 +71,22 @@ def to_scan(filter: IMessageFilter | None, left: int, count: int) -> int:
     @param count: messages asked for.
     """
     return min(left, max(_SCAN if filter is None or not filter.needs_content() else _SCAN_CONTENT, count))
+
+
+def wanted_units(
+    units: Iterable[tuple[int, int, int]], offset: int, hashes: Collection[int] | None
+) -> list[tuple[int, int, int]]:
+    """
+    Return queue offset, physical offset and size of the units that stand for messages and that a filter lets in.
+
+    @param offset: logical, of the first unit.
+    @param hashes: of the tags; C{None}: all.
+    """
+    return [
+        (offset + at, physical, size)
+        for at, (physical, size, code) in enumerate(units)
+        if size != PREFILL.size and (hashes is None or code in hashes or code < EXTENSION_LIMIT)
+    ]
 
 
 def matches(filter: IMessageFilter, record: memoryview) -> bool:

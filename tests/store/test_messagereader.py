@@ -10,11 +10,12 @@ from typing import Any
 from msgspec.structs import replace
 from zope.interface import implementer
 
-from smartgo.schema.consumequeue import UNIT_SIZE, Unit, extension_address, unit_struct
+from smartgo.schema.consumequeue import PREFILL, UNIT_SIZE, Unit, extension_address, unit_struct
 from smartgo.schema.message import pack_host
 from smartgo.schema.record import decode
 from smartgo.store.interfaces import IMessageFilter, ReadLimit, ReadResult, ReadStatus
 from smartgo.store.openstore import OpenStore
+from smartgo.store.queues.file import ConsumeQueue
 from tests.fakes import FakeEnvironment
 from tests.store.stores import ALL, LOG_SIZE, ROOT, StoreTestCase, held, message, records, small
 
@@ -414,6 +415,23 @@ class ColdTests(ReadTestCase):
             self.env.files.remove(f"{ROOT}/commitlog/{0:020d}")
         result = self.now(waiting)
         self.assertEqual((result.status, result.count), (ReadStatus.NO_MATCHED_MESSAGE, 0))
+
+    def test_units(self) -> None:
+        """No more units are looked at than messages are asked for, unless these stand for none."""
+        asked: list[int] = []
+        view = ConsumeQueue.view
+
+        def counted(queue: ConsumeQueue, offset: int, count: int) -> memoryview | None:
+            asked.append(count)
+            return view(queue, offset, count)
+
+        self.patch(ConsumeQueue, "view", counted)
+        self.assertEqual(self.now(self.store.read_cold("T", 0, 0, ReadLimit(5, 1 << 30), None)).count, 5)
+        self.assertEqual(asked[-1], 5)  # the first is a slice that is not unpacked
+        path = f"{ROOT}/consumequeue/T/0/{0:020d}"
+        self.env.files.files[path].data[: 6 * UNIT_SIZE] = PREFILL.pack() * 6
+        result = self.now(self.store.read_cold("T", 0, 0, ReadLimit(5, 1 << 30), None))
+        self.assertEqual([one.queue_offset for one in records(result)][:1], [6])
 
     def test_outside(self) -> None:
         """The table of answers is the same."""
