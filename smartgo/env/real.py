@@ -45,7 +45,7 @@ T = TypeVar("T")
 
 _libc = ctypes.CDLL(None)
 _UNLIMITED = 1 << 62
-_BACKLOG = 1024
+_BACKLOG = 4096  # connections that wait to be accepted: what Linux allows (net.core.somaxconn)
 _GIVEN = 64  # free ports that are remembered: whoever asked for one may not listen there yet
 
 
