@@ -23,12 +23,23 @@ class SocketPoller:
 
     def __init__(self, ready: Callable[[], None], gone: Callable[[SocketPoller], object]) -> None:
         self._epoll = select.epoll()
+        self.around = select.epoll()
+        self.around.register(self._epoll.fileno(), select.EPOLLIN)
+        self.spares = 1000.0
         self.ready = ready
         self._gone = gone
 
     def fileno(self) -> int:
         """The epoll instance's."""
         return self._epoll.fileno()
+
+    def watched(self) -> int:
+        """Return what stands for the reactor's."""
+        return self.around.fileno()
+
+    def spare(self) -> float:
+        """Return what a test has set."""
+        return self.spares
 
     def add(self, fd: int) -> None:
         """Add a socket."""
@@ -44,6 +55,7 @@ class SocketPoller:
 
     def close(self) -> None:
         """Leave the network."""
+        self.around.close()
         self._epoll.close()
         self._gone(self)
 

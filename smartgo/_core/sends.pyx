@@ -128,6 +128,9 @@ cdef extern from "sys/socket.h" nogil:
     ssize_t send(int fd, const void *data, size_t size, int flags)
     enum: MSG_DONTWAIT, MSG_NOSIGNAL
 
+cdef extern from "monotonic.h" nogil:
+    int64_t now_us()
+
 cdef extern from "errno.h" nogil:
     int errno
     enum: EAGAIN, EINTR
@@ -775,14 +778,20 @@ cdef class Hub:
     cdef int64_t waiting  # frames that were taken, and whose answers have not left
     cdef int64_t share  # of a link, in frames
     cdef object source, run  # the source asked last in this turn, and what it said
+    cdef int watched  # see IPoller.watched
+    cdef int64_t stay  # microseconds
+    cdef int64_t taken_us  # when frames were taken last
+    cdef bint answered  # whether answers have left since the reactor called
+    cdef bint passed  # whether anything was done in Python since then: it may have left work to the reactor
 
-    def __cinit__(self, make_poller, timers):
+    def __cinit__(self, make_poller, timers, double stay=0.002):
         self.make_poller = make_poller
         self.timers = timers
         self.lanes = {}
         self.answering = []
         self.behind = []
-        self.epoll = -1
+        self.epoll = self.watched = -1
+        self.stay = <int64_t>(stay * 1e6)
         self.buffer = <u8*>malloc(READ_SIZE)
         if self.buffer == NULL:
             raise MemoryError
@@ -802,6 +811,7 @@ cdef class Hub:
                 if self.poller is None:
                     return None  # the handle may well be no socket
                 self.epoll = self.poller.fileno()
+                self.watched = self.poller.watched()
             fd = handle.fileno()
             self.poller.add(fd)
         except OSError:
@@ -835,11 +845,15 @@ cdef class Hub:
         return 0
 
     def ready(self):
-        """Read every link that can be read, then answer all."""
+        """
+        Read every link that can be read, then answer all.
+
+        Where frames come in quick succession, read again, and wait for more of them, until C{stay} is over or the
+        reactor has anything else to do: that spares its turns, and the runs end once, behind all answers.
+        """
         cdef epoll_event events[SOCKETS]
-        cdef int i, count
-        cdef Lane lane
-        cdef int64_t taken = 0
+        cdef int count
+        cdef int64_t more, left, taken = 0, begin = now_us(), stay = 0
         if self.epoll < 0:
             return
         timers = self.timers
@@ -849,8 +863,48 @@ cdef class Hub:
         self.turns = timers.turns
         self.turns.began_at = began
         self.source = None
+        self.passed = self.answered = False
+        if begin - self.taken_us < self.stay:
+            stay = <int64_t>(min(self.stay * 1e-6, self.poller.spare()) * 1e6)
+        try:
+            more = self.turn(events, epoll_wait(self.epoll, events, SOCKETS, 0))
+            while more:
+                taken += more
+                self.taken_us = now_us()
+                left = begin + stay - self.taken_us
+                if left <= 0 or self.passed or self.epoll < 0:
+                    break
+                if self.watched >= 0 and not self.awaited() and not self.wait(left):
+                    break
+                count = epoll_wait(self.epoll, events, SOCKETS, 0)
+                if count <= 0:
+                    break
+                more = self.turn(events, count)
+        finally:
+            self.source = self.run = None
+            if self.turns.begun:
+                self.turns.end_runs()
+        if taken:
+            timers.note_runs(began, taken)
+
+    cdef bint wait(self, int64_t most_us) noexcept:
+        """Wait until anything is ready; tell whether it is for the hub alone."""
+        cdef epoll_event ready[2]
+        cdef int count, watched = self.watched, most = <int>((most_us + 999) // 1000)
+        with nogil:
+            count = epoll_wait(watched, ready, 2, most)
+        return count == 1 and ready[0].data.fd == self.epoll
+
+    cdef bint awaited(self) except -1:
+        """Tell whether anybody waits for what was taken, so that the runs are to end now."""
+        return self.source is None or self.source.awaited()
+
+    cdef int64_t turn(self, epoll_event *events, int count) except -1:
+        """Read each of these links once, and answer; return how many frames were taken."""
+        cdef Lane lane
+        cdef int i
+        cdef int64_t taken = 0
         self.waiting = 0
-        count = epoll_wait(self.epoll, events, SOCKETS, 0)
         self.share = SHARE if count > 1 else READ_SIZE
         for i in range(count):
             found = self.lanes.get(events[i].data.fd)
@@ -860,15 +914,14 @@ cdef class Hub:
             try:
                 taken += self.read(lane)
             except Exception:
+                self.passed = True
                 lane.link.broke()
             if self.waiting >= TOGETHER:
                 self.answer_all()
         self.answer_all()
         while self.behind:
             taken += self.go_round()
-        self.source = self.run = None
-        if taken:
-            timers.note_runs(began, taken)
+        return taken
 
     cdef SendRun run_of(self, source):
         """What takes the frames of a source now."""
@@ -891,6 +944,7 @@ cdef class Hub:
             try:
                 taken += self.serve(lane, data.p, data.n)
             except Exception:
+                self.passed = True
                 lane.link.broke()
             if self.waiting >= TOGETHER:
                 self.answer_all()
@@ -903,6 +957,7 @@ cdef class Hub:
         if size > 0:
             return self.serve(lane, self.buffer, size)
         if size == 0 or (errno != EAGAIN and errno != EINTR):
+            self.passed = True
             lane.link.give_back()  # its answers still leave at the end of the turn
         return 0
 
@@ -1005,6 +1060,9 @@ cdef class Hub:
 
     cdef int pass_on(self, Lane lane, const u8 *data, int64_t size) except -1:
         """Give bytes to the link, behind the answers to what came before them."""
+        self.passed = True
+        if self.answered and self.turns.begun:
+            self.turns.end_runs()  # who has an answer may ask for what was stored
         self.hand_over(lane)
         lane.link.dataReceived(PyBytes_FromStringAndSize(<char*>data, size))
         self.source = None  # whatever that was, sends may be refused now
@@ -1027,22 +1085,21 @@ cdef class Hub:
         return 0
 
     cdef int answer_all(self) except -1:
-        """End all runs, then write all answers."""
+        """Write all answers."""
         cdef Lane lane
         self.waiting = 0
         answering = self.answering
         if answering:
             self.answering = []
+            self.answered = True
         for one in answering:
             (<Lane>one).answers = False
-        if self.turns.begun:
-            self.turns.end_runs()
-            self.source = None
         for one in answering:
             lane = <Lane>one
             try:
                 self.write(lane)
             except Exception:
+                self.passed = True
                 lane.link.broke()
         return 0
 
@@ -1050,6 +1107,7 @@ cdef class Hub:
         cdef ssize_t sent
         link = lane.link
         if not lane.attached or link.out or link.unsent:
+            self.passed = True
             self.hand_over(lane)
             link.flush()
             return 0
@@ -1057,6 +1115,7 @@ cdef class Hub:
         if sent != lane.out_size:
             data = PyBytes_FromStringAndSize(<char*>lane.out, lane.out_size)
             self.empty(lane)
+            self.passed = True
             link.wrote(data, max(sent, 0))
             return 0
         return self.empty(lane)

@@ -80,6 +80,16 @@ class IPoller(Interface):
     def fileno() -> int:
         """Return the descriptor of an epoll instance that holds the sockets."""
 
+    def watched() -> int:
+        """
+        Return the descriptor of an epoll instance with all that the reactor polls, level-triggered, this one included.
+
+        Whoever is called may wait for it in the reactor's place, for a short time. -1: there is none.
+        """
+
+    def spare() -> float:
+        """Return the seconds until the reactor's next timer is due; 0 where one is, infinity where there is none."""
+
     def add(fd: int) -> None:
         """Add a socket. @raise OSError: it cannot be."""
 

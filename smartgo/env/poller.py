@@ -5,6 +5,7 @@ from __future__ import annotations
 import select
 from collections.abc import Callable
 from contextlib import suppress
+from math import inf
 from typing import Any
 
 from twisted.internet.interfaces import IReactorFDSet, IReadDescriptor
@@ -44,6 +45,17 @@ class EpollPoller:
     def fileno(self) -> int:
         """Return the epoll instance's; -1 once it is closed."""
         return self._epoll.fileno() if not self._epoll.closed else -1
+
+    def watched(self) -> int:
+        """Return the descriptor of the reactor's own epoll instance, which holds this one; -1: it has none."""
+        poller = getattr(self._reactor, "_poller", None)
+        return poller.fileno() if isinstance(poller, select.epoll) else -1
+
+    def spare(self) -> float:
+        """Return the seconds until the reactor's next timer."""
+        timeout = getattr(self._reactor, "timeout", None)
+        seconds: float | None = 0.0 if timeout is None else timeout()
+        return inf if seconds is None else seconds
 
     def logPrefix(self) -> str:
         """Name it in the log."""

@@ -5,6 +5,11 @@ The reactor's part for each readable socket costs more than reading it. Where a 
 the hub reads it in the reactor's place. It gives the link back as soon as there is anything but reading to be done: an
 end, an error, a pause, or too much that is unsent. The compiled hub passes whole frames to runs of requests without
 making an object of any, and writes all answers at the end of its turn; what no run takes goes to the link as bytes.
+
+Where frames come in quick succession the compiled hub does not return to the reactor after each read: it waits for the
+next one itself, for two milliseconds in all, as long as the reactor has nothing else to do. The runs then end once,
+behind the answers to all of them. Nobody can ask for what was stored before that: they end before anything else is done
+in Python. They end without a wait where somebody waits for what is stored.
 """
 
 from __future__ import annotations
@@ -21,6 +26,8 @@ from smartgo.net.turns import TurnScheduler
 READ_SIZE: Final = 64 * 1024
 """Bytes read from one socket before it is another one's turn."""
 SOCKETS_A_TURN: Final = 128
+STAY: Final = 0.002
+"""Seconds for which a hub may wait for more before it returns to the reactor."""
 
 
 class IRunSource(Protocol):
@@ -29,8 +36,11 @@ class IRunSource(Protocol):
     def ready_run(self) -> Any:
         """Return what takes frames now; C{None}: nothing does."""
 
+    def awaited(self) -> bool:
+        """Tell whether anybody waits for what runs store, who is told of it when they end."""
+
     def run_ended(self) -> None:
-        """End the run of what was taken, before any answer leaves."""
+        """End the run of what was taken, before anybody may ask for it."""
 
 
 class HubLink(Protocol):
@@ -99,10 +109,13 @@ class Lane:
 class PureHub:
     """The hub in Python: spares the reactor's part, and nothing else."""
 
-    def __init__(self, poller: Callable[[Callable[[], None]], IPoller | None], timers: SharedTimers) -> None:
+    def __init__(
+        self, poller: Callable[[Callable[[], None]], IPoller | None], timers: SharedTimers, stay: float = STAY
+    ) -> None:
         """
         @param poller: see L{INetwork.poller<smartgo.env.interfaces.INetwork.poller>}.
         @param timers: of the process; for the compiled hub, which passes no read on to a link.
+        @param stay: seconds for which the compiled hub may wait for more before it returns to the reactor.
         """
         self._make_poller = poller
         self._poller: IPoller | None = None

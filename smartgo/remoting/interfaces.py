@@ -125,7 +125,7 @@ class IRequestProcessor(Interface):
         """True: answer SYSTEM_BUSY (2) C{[REJECTREQUEST]...} without processing."""
 
     def run_ended() -> None:
-        """Called once after the last request of one read that was given to this processor."""
+        """Called once after the last request of a read, or of reads in close succession, that it was given."""
 
 
 class IRunTaker(IRequestProcessor):
@@ -154,6 +154,9 @@ class IRunTaker(IRequestProcessor):
 
     def ready_run() -> Any:
         """Return what takes raw frames now and answers them at once; C{None}: L{take} has to be asked."""
+
+    def awaited() -> bool:
+        """Tell whether anybody waits for what runs store, who is told of it when they end."""
 
 
 class IRequestHook(Interface):

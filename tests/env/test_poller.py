@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import select
 import socket
-from typing import Any
+from typing import Any, cast
+from unittest import SkipTest
 
 from twisted.internet import reactor
 from twisted.internet.defer import Deferred
+from twisted.internet.interfaces import IReactorTime
 from twisted.internet.task import Clock
 from twisted.trial.unittest import TestCase
 
-from smartgo.env.poller import epoll_poller
+from smartgo.env.poller import EpollPoller, epoll_poller
 
 
 class PollerTests(TestCase):
@@ -67,3 +70,38 @@ class PollerTests(TestCase):
         poller.add(theirs.fileno())
         ours.send(b"x")
         return done.addCallback(lambda _: self.assertEqual(len(self.flushLoggedErrors(ValueError)), 3))
+
+    def test_reactor(self) -> None:
+        """It tells what the reactor polls, and when its next timer is due."""
+        poller: Any = epoll_poller(reactor, lambda: None)
+        self.addCleanup(poller.close)
+        around = poller.watched()
+        if around < 0:
+            raise SkipTest("this reactor has no epoll instance")
+        ours, theirs = socket.socketpair()
+        self.addCleanup(ours.close)
+        self.addCleanup(theirs.close)
+        poller.add(theirs.fileno())
+        self.assertEqual(select.select([around], [], [], 0)[0], [])
+        ours.send(b"x")
+        self.assertEqual(select.select([around], [], [], 0)[0], [around])
+        call = cast(IReactorTime, reactor).callLater(0.5, int)
+        self.assertLessEqual(poller.spare(), 0.5)
+        call.reset(0)
+        self.assertEqual(poller.spare(), 0.0)
+        call.cancel()
+
+    def test_other_reactors(self) -> None:
+        """Of a reactor without an epoll instance or without known timers nothing is expected."""
+        poller = EpollPoller(_OtherReactor(), lambda: None)
+        self.addCleanup(poller.close)
+        self.assertEqual((poller.watched(), poller.spare()), (-1, 0.0))
+
+
+class _OtherReactor:
+    """A reactor that keeps its ways to itself."""
+
+    def addReader(self, reader: object) -> None:
+        """Poll it."""
+
+    removeReader = addReader

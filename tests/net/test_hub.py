@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import errno
+import select
 import socket
 import sys
+from collections.abc import Callable
 from functools import partial
 from typing import Any
 
@@ -65,13 +67,19 @@ class Source:
         self.run = run
         self.asked = 0
         self.ended = 0
+        self.when_ended: Callable[[], object] = int
+        self.when_awaited: Callable[[], bool] = bool
 
     def ready_run(self) -> Any:
         self.asked += 1
         return self.run
 
+    def awaited(self) -> bool:
+        return self.when_awaited()
+
     def run_ended(self) -> None:
         self.ended += 1
+        self.when_ended()
 
 
 def with_length(*frames: bytes) -> bytes:
@@ -79,17 +87,18 @@ def with_length(*frames: bytes) -> bytes:
     return b"".join([len(frame).to_bytes(4, "big") + frame for frame in frames])
 
 
-class PureHubTests(SynchronousTestCase):
-    """What both hubs do."""
+class HubTestCase(SynchronousTestCase):
+    """A hub and links over real sockets."""
 
     kind: Any = PureHub
+    stay = 0.001
 
     def setUp(self) -> None:
         """A hub, and nothing in it."""
         self.network = SocketNetwork()
         self.clock = Clock()
         self.sweeper = Sweeper(self.clock, MemoryBudget(self.clock))
-        self.hub = self.kind(self.network.poller, self.sweeper)
+        self.hub = self.kind(self.network.poller, self.sweeper, self.stay)
         self.addCleanup(self.close)
         self.sockets: list[socket.socket] = []
 
@@ -111,6 +120,10 @@ class PureHubTests(SynchronousTestCase):
         """Let the hub read once."""
         for poller in self.network.pollers[:]:
             poller.ready()
+
+
+class PureHubTests(HubTestCase):
+    """What both hubs do."""
 
     def test_passes_on(self) -> None:
         """What comes goes to its link; who says nothing is not read."""
@@ -197,15 +210,15 @@ class PureHubTests(SynchronousTestCase):
         self.assertIn(two.read, ([], [b"b"]))
 
 
-class ChosenHubTests(PureHubTests):
-    """What the compiled hub does besides."""
+class CompiledHubTestCase(HubTestCase):
+    """A compiled hub, and a run of sends."""
 
     kind = Hub
     if not IS_COMPILED:
         skip = f"the core is {CORE}"
 
     def setUp(self) -> None:
-        """A run of sends, too."""
+        """Make a run of sends, too."""
         super().setUp()
         self.sends = test_sendrun.ChosenRunTests("test_plain")
         self.sends.setUp()
@@ -218,8 +231,12 @@ class ChosenHubTests(PureHubTests):
         except BlockingIOError:
             return b""
 
+
+class ChosenHubTests(CompiledHubTestCase, PureHubTests):
+    """What the compiled hub does besides."""
+
     def test_taken(self) -> None:
-        """Whole frames are taken in a run, which ends before all answers leave at the end of the turn."""
+        """Whole frames are taken in a run, which ends once; all answers leave at the end of the turn."""
         one, end, _ = self.attach(self.source)
         two, far, _ = self.attach(self.source)
         frame = json_frame(FIELDS)
@@ -451,3 +468,156 @@ class ChosenHubTests(PureHubTests):
         end.send(long[:100])
         self.turn()
         self.assertEqual((one.read, one.frames), ([long[:100]], []))
+
+
+class StayingHubTests(CompiledHubTestCase):
+    """When the compiled hub waits for more, and when the runs end that it puts off."""
+
+    stay = 1000.0  # seconds: only what is to end it does
+
+    def joined(self) -> tuple[Link, socket.socket]:
+        """Return a link that has sent a frame just now, so that more are expected soon."""
+        link, end, _ = self.attach(self.source)
+        end.send(with_length(json_frame(FIELDS)))
+        self.turn()
+        self.assertEqual((len(self.sends.answers([self.read(end)])), self.source.ended), (1, 1))
+        return link, end
+
+    def test_again(self) -> None:
+        """What comes soon is read and answered without a turn of the reactor; the run ends once, behind all answers."""
+        link, end = self.joined()
+        frame = with_length(json_frame(FIELDS))
+        other, far, _ = self.attach(self.source)
+        answered: list[int] = []
+
+        def awaited() -> bool:
+            answered.append(len(self.sends.answers([self.read(end)])))
+            if len(answered) == 4:
+                return True
+            end.send(frame * len(answered))
+            if len(answered) == 2:
+                far.send(frame)
+            return False
+
+        self.source.when_awaited = awaited
+        end.send(frame)
+        self.turn()
+        self.assertEqual((answered, link.frames, other.frames), ([1, 1, 2, 3], [1, 1, 1, 2, 3], [1]))
+        self.assertEqual((self.source.ended, self.source.asked), (2, 2))
+        self.assertEqual((self.sweeper.turns.begun, self.sends.queue.next_offset), ([], 1009))
+
+    def test_awaited(self) -> None:
+        """Where somebody waits for what is stored, nothing is waited for, and the run ends behind the answers."""
+        _, end = self.joined()
+        answered: list[int] = []
+        self.source.when_awaited = lambda: True
+        self.source.when_ended = lambda: answered.append(len(self.sends.answers([self.read(end)])))
+        end.send(with_length(json_frame(FIELDS)))
+        self.turn()
+        self.assertEqual(answered, [1])
+
+    def test_rare(self) -> None:
+        """Frames that come seldom are waited for by the reactor alone."""
+        self.hub = self.kind(self.network.poller, self.sweeper, 0.0)
+        _, end = self.joined()
+        self.source.when_awaited = lambda: self.fail("it would wait")
+        end.send(with_length(json_frame(FIELDS)))
+        self.turn()
+        self.assertEqual(self.source.ended, 2)
+
+    def test_over(self) -> None:
+        """Nothing is waited for beyond the time; so the runs end then."""
+        self.hub = self.kind(self.network.poller, self.sweeper, 0.05)
+        link, end = self.joined()
+        frame = with_length(json_frame(FIELDS))
+
+        def awaited() -> bool:
+            self.sends.log.end, self.sends.queue.next_offset = self.sends.log.base + 100, 1000
+            self.read(end)
+            end.send(frame)
+            return False
+
+        self.source.when_awaited = awaited
+        for turns in range(2, 1000):
+            before = len(link.frames)
+            end.send(frame)
+            self.turn()
+            self.assertEqual(self.source.ended, turns)
+            if len(link.frames) > before + 1:  # else this turn did not come soon enough after the one before
+                return
+        self.fail("it never waited")
+
+    def test_nothing_else(self) -> None:
+        """It waits no longer than the reactor has nothing to do: what is ready besides ends the turn."""
+        link, end = self.joined()
+        ours, theirs = socket.socketpair()
+        self.sockets += [ours, theirs]
+        ours.send(b"for the reactor")
+        frame = with_length(json_frame(FIELDS))
+
+        def awaited() -> bool:
+            end.send(frame)
+            return False
+
+        self.source.when_awaited = awaited
+        self.network.pollers[0].around.register(theirs.fileno(), select.EPOLLIN)
+        end.send(frame)
+        self.turn()
+        self.assertEqual((link.frames, self.source.ended), ([1, 1], 2))
+        self.turn()
+        self.assertEqual((link.frames, self.source.ended), ([1, 1, 1], 3))
+
+    def test_timer(self) -> None:
+        """Where a timer of the reactor is due nothing is waited for."""
+        _, end = self.joined()
+        self.network.pollers[0].spares = 0.0
+        self.source.when_awaited = lambda: self.fail("it would wait")
+        end.send(with_length(json_frame(FIELDS)))
+        self.turn()
+        self.assertEqual(self.source.ended, 2)
+
+    def test_not_watched(self) -> None:
+        """Where nobody knows whether the reactor has anything to do, what is there is read, and nothing waited for."""
+        self.patch(SocketPoller, "watched", lambda _: -1)
+        self.joined()
+        two, far, _ = self.attach(self.source, packets=True)
+        frame = with_length(json_frame(FIELDS))
+        for _ in range(3):
+            far.send(frame)
+        self.turn()
+        self.assertEqual((two.frames, self.source.ended), ([1, 1, 1], 2))
+
+    def test_passed_on(self) -> None:
+        """Before a link gets bytes the run ends that was answered; then the reactor has its turn."""
+        link, end = self.joined()
+        frame, other = with_length(json_frame(FIELDS)), with_length(b"\0\0\0\0pull")
+        ended: list[int] = []
+        link.dataReceived = lambda data: ended.append(self.source.ended)  # type: ignore[method-assign]
+        waits = iter([False])
+
+        def awaited() -> bool:
+            end.send(other)
+            return next(waits)
+
+        self.source.when_awaited = awaited
+        end.send(frame)
+        self.turn()
+        self.assertEqual(ended, [2])
+        end.send(frame + other)  # the run in which nothing was answered yet goes on
+        self.turn()
+        self.assertEqual((ended, self.source.ended), ([2, 2], 3))
+
+    def test_left(self) -> None:
+        """A link that leaves while the hub stays, and takes the hub's descriptor with it, does no harm."""
+        link, end, lane = self.attach(self.source)
+        end.send(with_length(json_frame(FIELDS)))
+        self.turn()
+
+        def awaited() -> bool:
+            self.hub.detach(lane)
+            return False
+
+        self.source.when_awaited = awaited
+        end.send(with_length(json_frame(FIELDS)))
+        self.turn()
+        self.assertEqual((link.frames, len(self.hub), self.source.ended), ([1, 1], 0, 2))

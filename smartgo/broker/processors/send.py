@@ -67,6 +67,7 @@ class SendProcessor(Processor):
         self._settings = broker.settings.current
         self._store = broker.store
         self._topics = broker.topics
+        self._long_polls = broker.long_polls
         self._stats = broker.stats
         self._admission = SendAdmission(broker)
         self._levels = store_settings.delay_levels
@@ -197,6 +198,10 @@ class SendProcessor(Processor):
     def ready_run(self) -> SendRun | None:
         """See L{IRunTaker.ready_run}."""
         return None if self._sync else self._plain_run()
+
+    def awaited(self) -> bool:
+        """See L{IRunTaker.awaited}."""
+        return self._long_polls.count > 0
 
     def _plain_run(self) -> SendRun | None:
         """Return what stores plain sends; C{None} while none may be stored."""
