@@ -16,6 +16,7 @@ from smartgo.broker.send import Send
 from smartgo.broker.settings.live import LiveSettings
 from smartgo.broker.stages.delaydelivery import DelayDelivery
 from smartgo.broker.stages.timerdelivery import TimerDelivery
+from smartgo.broker.stages.transactions import Transactions
 from smartgo.broker.tables.consumers import ConsumerTable
 from smartgo.broker.tables.groups import GroupTable
 from smartgo.broker.tables.longpolls import LongPollTable
@@ -56,6 +57,7 @@ class IBroker(Interface):
     timed = cast(
         "TimerDelivery | None", Attribute("The delivery of timed messages; C{None} on a slave, or if disabled.")
     )
+    transactions = cast("Transactions | None", Attribute("The undecided transactions; C{None} on a slave."))
     stats = cast(BrokerStats, Attribute("Counters of topics, groups and queues."))
     group_progress = cast(GroupProgress, Attribute("What groups consume, and their lag."))
     runtime_info = cast(RuntimeInfo, Attribute("Figures of the store and of replication."))

@@ -23,6 +23,7 @@ from smartgo.broker.interfaces import IBroker
 from smartgo.broker.network import BrokerNetwork
 from smartgo.broker.processors.requestprocessors import RequestProcessors
 from smartgo.broker.settings.live import LiveSettings
+from smartgo.broker.stages.transactions import Transactions
 from smartgo.broker.tables.adoption import adopt
 from smartgo.broker.tables.brokertables import BrokerTables, StoreWork
 from smartgo.broker.tables.builtintopics import create_built_in
@@ -91,6 +92,10 @@ class OpenBroker:
         self._group_expiry = work.group_expiry
         self.delay, self.progress, self.group_progress = work.delay, work.progress, work.group_progress
         self.timed, self._roll = work.timed, work.roll
+        self.transactions: Transactions | None = None
+        if not self.is_slave:
+            self.transactions = Transactions(env.clock, store, tables, settings.current, identity.store_host)
+            store.subscribe(self.transactions)
         self.replication = self._make_replication()
         self.runtime_info = RuntimeInfo(env.files, configuration.store, store, self.delay, self.replication)
         registrar = self.registrar = Registrar(
@@ -181,6 +186,8 @@ class OpenBroker:
         self.groups.create_built_in()
         adopt(self.topics, self.store.queues(), self.store.last_at)
         self.offsets.keep_within(lambda topic, queue_id: self.store.bounds(topic, queue_id)[1])
+        if self.transactions is not None:
+            await self.transactions.start()  # before anything is appended: it looks at the last record of the log
         if self.delay.start(self.progress.load()):
             await self.progress.save()
         if self.timed is not None:
@@ -212,6 +219,8 @@ class OpenBroker:
     async def stop(self) -> None:
         """End everything but the store, in order, whatever goes wrong on the way (reliability D14)."""
         self.delay.stop()
+        if self.transactions is not None:
+            self.transactions.stop()
         if self.timed is not None:
             self.timed.stop()
         if self._roll is not None:

@@ -142,10 +142,8 @@ FOREIGN_WITHOUT_MEANING = frozenset(
 
 NOT_BUILT = frozenset(
     {
-        "filterSupportRetry", "disableConsumeIfConsumerReadSlowly",
-        "consumerFallbehindThreshold", "rejectTransactionMessage",
-        "transactionCheckInterval", "transactionTimeOut",
-        "transactionCheckMax", "brokerFastFailureEnable", "waitTimeMillsInSendQueue", "waitTimeMillsInPullQueue",
+        "filterSupportRetry", "disableConsumeIfConsumerReadSlowly", "consumerFallbehindThreshold",
+        "brokerFastFailureEnable", "waitTimeMillsInSendQueue", "waitTimeMillsInPullQueue",
         "waitTimeMillsInHeartbeatQueue", "waitTimeMillsInTransactionQueue", "startAcceptSendRequestTimeStamp",
         "checkCRCOnRecover", "checkCRCOnRead",
         "headerMaxLength", "undoneSendsMaxSize",

@@ -1,10 +1,10 @@
 """
 The records of transactions: half messages, op messages, commits, check-backs (docs/spec/broker#transactions).
 
-A half message waits in C{RMQ_SYS_TRANS_HALF_TOPIC}, queue 0, with its own topic and queue in REAL_TOPIC and REAL_QID. An
-op message in C{RMQ_SYS_TRANS_OP_HALF_TOPIC}, queue 0, names the half messages that were committed or rolled back: its
-TAGS are C{d}, its body is the decimal offset of one in the half queue (RocketMQ 5: of several, separated by commas). A
-committed message is a copy under its own topic, with the sys flag's C{COMMIT} and, in the head field
+A half message waits in C{RMQ_SYS_TRANS_HALF_TOPIC}, queue 0, with its own topic and queue in REAL_TOPIC and REAL_QID.
+An op message in C{RMQ_SYS_TRANS_OP_HALF_TOPIC}, queue 0, names those that were committed or rolled back: its TAGS are
+C{d}, its body is the decimal offset of one in the half queue (RocketMQ 5: of several, separated by commas).
+A committed message is a copy under its own topic, with the sys flag's C{COMMIT} and, in the head field
 C{prepared_offset}, the physical offset of the half message that the producer named. Each check-back appends a copy of
 the half message to the half queue, with a higher TRANSACTION_CHECK_TIMES.
 
@@ -53,7 +53,7 @@ class HalfMessage(NamedTuple):
         UNIQ_KEY.
     @ivar checks: how often it was checked back.
     @ivar immunity_ms: CHECK_IMMUNITY_TIME_IN_SECONDS in milliseconds, which replaces C{transactionTimeOut}.
-    @ivar first_offset: TRAN_PREPARED_QUEUE_OFFSET: the offset of the first copy, where RocketMQ moved an immune message.
+    @ivar first_offset: TRAN_PREPARED_QUEUE_OFFSET: the first copy, where RocketMQ moved an immune message.
     """
 
     offset: int

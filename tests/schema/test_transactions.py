@@ -143,7 +143,11 @@ class ReadingTests(SynchronousTestCase):
 
     def test_odd_numbers(self) -> None:
         """Numbers that are none count as RocketMQ counts them: -1 checks, no immunity, no first offset."""
-        odd = {names.TRANSACTION_CHECK_TIMES: "x", names.CHECK_IMMUNITY_TIME: "-1", names.TRAN_PREPARED_QUEUE_OFFSET: ""}
+        odd = {
+            names.TRANSACTION_CHECK_TIMES: "x",
+            names.CHECK_IMMUNITY_TIME: "-1",
+            names.TRAN_PREPARED_QUEUE_OFFSET: "",
+        }
         half = read_half(stored_half(odd))
         self.assertEqual((half.key, half.checks, half.immunity_ms, half.first_offset), (None, -1, None, None))
 

@@ -10,6 +10,7 @@ from smartgo.broker.filter import SQL92, FilterCache
 from smartgo.broker.interfaces import IBroker
 from smartgo.broker.processors.brokeradmin import BrokerAdmin
 from smartgo.broker.processors.clientadmin import ClientAdmin
+from smartgo.broker.processors.endtransaction import TransactionProcessor
 from smartgo.broker.processors.groupadmin import GroupAdmin
 from smartgo.broker.processors.heartbeat import HeartbeatProcessor
 from smartgo.broker.processors.masteronly import MasterOnly
@@ -53,12 +54,13 @@ class RequestProcessors:
         self.heartbeat = HeartbeatProcessor(broker, partial(filters.sql, SQL92) if by_properties else None)
         taking_messages: Sequence[IRequestProcessor] = (
             (MasterOnly(broker),)
-            if broker.is_slave
+            if broker.is_slave or broker.transactions is None
             else (
                 SendProcessor(broker, send_stages(broker)),
                 SendBackProcessor(broker),
                 RecallProcessor(broker),
                 ReplyProcessor(broker),
+                TransactionProcessor(broker, broker.transactions),
             )
         )
         processors: Sequence[IRequestProcessor] = (

@@ -47,7 +47,9 @@ class QueueTests(SynchronousTestCase):
         for offset in range(5):
             self.pending.note_half(half(offset))
         self.assertEqual(self.offsets(), [2, 4])
-        self.assertEqual(self.pending.positions(), (2, 1))  # the second op message names offset 3, behind the first open
+        self.assertEqual(
+            self.pending.positions(), (2, 1)
+        )  # the second op message names offset 3, behind the first open
         self.assertEqual((self.pending.half_end, self.pending.op_end), (5, 2))
 
     def test_copy(self) -> None:
@@ -95,7 +97,14 @@ class QueueTests(SynchronousTestCase):
 
     def test_start_again(self) -> None:
         """From any saved positions a start finds the same transactions, whatever happened before and after."""
-        halves = [half(0, "A"), half(1, "B"), half(2, "C"), half(3, "A", checks=1), half(4, "D"), half(5, "C", checks=1)]
+        halves = [
+            half(0, "A"),
+            half(1, "B"),
+            half(2, "C"),
+            half(3, "A", checks=1),
+            half(4, "D"),
+            half(5, "C", checks=1),
+        ]
         ops = [[1], [3], [4]]
         live = PendingTransactions(0, 0)
         saved = [live.positions()]

@@ -1,0 +1,354 @@
+"""
+The transactions of a master: verdicts, check-backs, resumed checks (docs/spec/broker#transactions).
+
+L{PendingTransactions} knows what is undecided; here is what is read, appended and sent. Nothing is kept beside the log
+but two consumer offsets, those of C{CID_RMQ_SYS_TRANS} in the half and the op queue, as RocketMQ keeps them. They are
+saved after a flush alone: an offset that is ahead of the log after a power failure would hide an undecided message.
+
+A commit and its op message are appended one after the other, with nothing between. If the broker was killed between
+them, the commit is the last record of its log; the start then appends the op message. So no message is committed twice.
+
+Rounds of check-backs begin every C{transactionCheckInterval} while anything is undecided; an idle broker has no timer.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Final
+
+from twisted.internet.defer import Deferred
+from twisted.internet.interfaces import IDelayedCall
+from twisted.logger import Logger
+from twisted.python.failure import Failure
+from zope.interface import implementer
+
+from smartgo.broker.settings.current import CurrentSettings
+from smartgo.broker.stages.pendingtransactions import CheckRules, Due, PendingTransactions, Verdict
+from smartgo.broker.tables.adoption import adopt_destination
+from smartgo.broker.tables.brokertables import BrokerTables
+from smartgo.env.interfaces import IClock
+from smartgo.errors import BadRecord, MessageIllegal, NoSuchMessage, RequestRefused
+from smartgo.schema.message import COMMIT, TRANSACTION_MASK, NewMessage, StoredMessage
+from smartgo.schema.record import decode
+from smartgo.schema.topics import CHECK_MAX_TIME_TOPIC, HALF_TOPIC, OP_HALF_TOPIC
+from smartgo.schema.transactions import (
+    TRANSACTION_GROUP,
+    HalfMessage,
+    check_request,
+    committed_copy,
+    finished_offsets,
+    given_up_copy,
+    half_copy,
+    op_message,
+    read_half,
+)
+from smartgo.store.interfaces import Appended, IArrivalListener, IMessageStore, PutStatus, ReadLimit, ReadStatus
+
+_BATCH: Final = ReadLimit(256, 1 << 20)
+_TURN: Final = 64  # half messages checked before the reactor is given back
+
+
+@implementer(IArrivalListener)
+class Transactions:
+    """
+    The transactions of one master.
+
+    @ivar pending: what is undecided.
+    @ivar checked: check-backs that were sent to a producer, since the start.
+    @ivar unasked: check-backs for which no producer of the group was connected.
+    """
+
+    _log = Logger()
+
+    def __init__(
+        self, clock: IClock, store: IMessageStore, tables: BrokerTables, settings: CurrentSettings, store_host: bytes
+    ) -> None:
+        """@param store_host: address of this broker, as a record stores it."""
+        self._clock = clock
+        self._store = store
+        self._topics = tables.topics
+        self._offsets = tables.offsets
+        self._producers = tables.producers
+        self._stats = tables.stats
+        self._settings = settings
+        self._host = store_host
+        self._timer: IDelayedCall | None = None
+        self._running = False
+        self._busy = False
+        self._reading = False
+        self._saved = (0, 0)
+        self._owed_ops: list[HalfMessage] = []  # committed, but their op message was refused
+        self.pending = PendingTransactions(0, 0)
+        self.checked = 0
+        self.unasked = 0
+
+    # -- start and stop --------------------------------------------------------------------------------------
+
+    async def start(self) -> None:
+        """Find out what is undecided, and begin with rounds of check-backs."""
+        half, op = self._position(HALF_TOPIC), self._position(OP_HALF_TOPIC)
+        self._saved = half, op
+        self.pending = PendingTransactions(half, op)
+        while self.pending.op_end < self._store.bounds(OP_HALF_TOPIC, 0)[1]:
+            start = self.pending.op_end
+            records, following = await self._read(OP_HALF_TOPIC, start)
+            for stored in records:
+                self.pending.note_op(stored.queue_offset, finished_offsets(stored))
+            self.pending.op_end = max(self.pending.op_end, following)
+            if self.pending.op_end == start:
+                break
+        await self._read_halves()
+        await self._finish_last_commit()
+        self._running = True
+        self._arm()
+
+    def stop(self) -> None:
+        """Begin no more rounds."""
+        self._running = False
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+
+    def _position(self, topic: str) -> int:
+        low, high = self._store.bounds(topic, 0)
+        saved = self._offsets.query(TRANSACTION_GROUP, topic, 0)
+        return low if saved is None else min(max(saved, low), high)
+
+    async def _read(self, topic: str, offset: int) -> tuple[list[StoredMessage], int]:
+        """Read some messages of queue 0 of a topic; return them and the offset to go on at."""
+        result = self._store.read(topic, 0, offset, _BATCH, None)
+        if result.status is ReadStatus.COLD:
+            result = await self._store.read_cold(topic, 0, offset, _BATCH, None)
+        found = list(_decoded(b"".join(result.parts)))
+        return found, result.next_offset
+
+    async def _read_halves(self) -> None:
+        """Note the half messages that are readable and not noted yet."""
+        if self._reading:
+            return  # whoever reads goes on to the end
+        self._reading = True
+        try:
+            while self.pending.half_end < self._store.bounds(HALF_TOPIC, 0)[1]:
+                start = self.pending.half_end
+                records, following = await self._read(HALF_TOPIC, start)
+                for stored in records:
+                    self.pending.note_half(read_half(stored))
+                self.pending.skip_half(following)
+                if self.pending.half_end == start:
+                    break
+        finally:
+            self._reading = False
+
+    async def _finish_last_commit(self) -> None:
+        """Append the op message of a commit that is the last record of the log: the broker was killed after it."""
+        last = max((self._store.last_at(*queue) for queue in self._store.queues()), default=-1)
+        if last < 0 or not self.pending:
+            return
+        try:
+            committed = decode(await self._store.at(last))
+            if committed.sys_flag & TRANSACTION_MASK != COMMIT:
+                return
+            stored = decode(await self._store.at(committed.prepared_offset))
+        except (NoSuchMessage, BadRecord):
+            return
+        half = self.pending.find(read_half(stored)) if stored.topic == HALF_TOPIC else None
+        if half is not None:
+            self.pending.decide(half, Verdict.COMMITTED)
+            self._append_op(half)
+            self._store.end_run()
+
+    # -- arrivals ----------------------------------------------------------------------------------------------
+
+    def arrived(self, topic: str, queue_id: int, next_offset: int, tag_codes: object, stored_ms: int) -> None:
+        """Note the half messages that became readable."""
+        if topic == HALF_TOPIC and queue_id == 0 and self._running:
+            Deferred.fromCoroutine(self._read_halves()).addErrback(self._not_read)
+            self._arm()
+
+    def _not_read(self, failure: Failure) -> None:
+        self._log.failure("half messages cannot be read now", failure)
+
+    # -- verdicts ----------------------------------------------------------------------------------------------
+
+    async def decide(self, stored: StoredMessage, verdict: Verdict) -> Appended | None:
+        """
+        Commit or roll back the transaction of a half message.
+
+        @param stored: the copy that the producer named.
+        @return: where the last record of it was stored; C{None}: this very verdict was known.
+        @raise RequestRefused: it is decided otherwise, or no longer known, or the store takes nothing.
+        """
+        named = read_half(stored)
+        await self._read_halves()
+        half = self.pending.find(named)
+        if half is None:
+            known = self.pending.verdict(named)
+            if known is verdict:
+                return None
+            what = "decided, or given up, long ago" if known is None else known.value
+            raise RequestRefused(f"the transaction is not {verdict.value}: it was {what}")
+        appended = None
+        if verdict is Verdict.COMMITTED:
+            message = committed_copy(stored)
+            if message is None:
+                raise MessageIllegal("the half message has no destination")
+            appended = self._append(message)
+        op = self._append_op(half, committed=appended is not None)
+        self.pending.decide(half, verdict)
+        self._store.end_run()
+        if appended is not None and message is not None:
+            adopt_destination(self._topics, message.topic, message.queue_id, appended.offset)
+        self._arm()
+        return op or appended
+
+    def resume(self, stored: StoredMessage) -> Appended:
+        """
+        Have a half message that was given up checked back again, from the beginning.
+
+        @raise RequestRefused: it was not given up, or is decided meanwhile, or the store takes nothing.
+        """
+        if stored.topic != CHECK_MAX_TIME_TOPIC:
+            raise RequestRefused(
+                f"the message is in {stored.topic}: only one in {CHECK_MAX_TIME_TOPIC} can be checked again"
+            )
+        half = read_half(stored)
+        if not half.group or committed_copy(stored) is None:
+            raise RequestRefused("the message has no producer group or no destination")
+        known = self.pending.verdict(half)
+        if known is not None:
+            raise RequestRefused(f"the transaction was {known.value} meanwhile")
+        appended = self._append(half_copy(stored, 0))
+        self._store.end_run()
+        return appended
+
+    def _append(self, message: NewMessage) -> Appended:
+        appended = self._store.append((message,))
+        self._stats.stored(message.topic, 1, appended.end - appended.offset)
+        return appended
+
+    def _append_op(self, half: HalfMessage, committed: bool = True) -> Appended | None:
+        """
+        Append the op message of a half message.
+
+        @param committed: the commit is stored, so a refusal must not undo it: the op message is appended later.
+        @raise RequestRefused: the store takes nothing, and C{committed} is false.
+        """
+        self._topics.create_system(OP_HALF_TOPIC, 1)
+        try:
+            appended = self._append(op_message(half.offset, self._clock.wall_ms(), self._host))
+        except RequestRefused:
+            if not committed:
+                raise
+            self._owed_ops.append(half)
+            return None
+        self.pending.note_op(appended.queue_offset, [half.offset])
+        return appended
+
+    # -- rounds of check-backs -----------------------------------------------------------------------------------
+
+    def _arm(self) -> None:
+        """Set the timer for the next round, if one is needed."""
+        needed = self.pending or self._owed_ops or self.pending.positions() != self._saved
+        if self._running and not self._busy and self._timer is None and needed:
+            self._timer = self._clock.callLater(self._settings.broker.transaction_check_interval, self._begin_round)
+
+    def _begin_round(self) -> None:
+        self._timer = None
+        self._busy = True
+        Deferred.fromCoroutine(self._round()).addBoth(self._round_ended)
+
+    def _round_ended(self, result: Failure | None) -> None:
+        self._busy = False
+        if isinstance(result, Failure):
+            if result.check(RequestRefused):
+                self._log.warn("check-backs wait until the broker takes messages: {error}", error=str(result.value))
+            else:
+                self._log.failure("a round of check-backs failed", result)
+        self._arm()
+
+    async def _round(self) -> None:
+        config = self._settings.broker
+        owed, self._owed_ops = self._owed_ops, []
+        for half in owed:
+            self._append_op(half)
+        rules = CheckRules(
+            round(config.transaction_time_out * 1000),
+            config.transaction_check_max,
+            round(self._settings.store.file_reserved_time * 1000),
+        )
+        try:
+            for number, due in enumerate(self.pending.due(self._clock.wall_ms(), rules), 1):
+                if not self._running:
+                    return
+                await self._do(due)
+                if number % _TURN == 0:
+                    self._store.end_run()
+                    await self._pause()
+        finally:
+            self._store.end_run()
+        await self._save()
+
+    def _pause(self) -> Deferred[None]:
+        """Give the reactor back."""
+        done: Deferred[None] = Deferred()
+        self._clock.callLater(0, done.callback, None)
+        return done
+
+    async def _do(self, due: Due) -> None:
+        """Check back, or give up, one half message."""
+        half = due.half
+        try:
+            stored = decode(await self._store.at(half.physical_offset))
+        except (NoSuchMessage, BadRecord) as error:
+            self._log.error(
+                "the half message at {offset} for {topic} is lost: {error}",
+                offset=half.physical_offset,
+                topic=half.topic,
+                error=str(error),
+            )
+            self.pending.drop(half)
+            return
+        if half not in self.pending:
+            return  # decided meanwhile
+        if due.given_up:
+            self._topics.create_system(CHECK_MAX_TIME_TOPIC, 1)
+            self._append(given_up_copy(stored, due.checks))
+            self.pending.give_up(half)
+            self._log.warn(
+                "a transaction of group {group} for {topic} is given up after {checks} check-backs; its half message is"
+                " in {given_up} now",
+                group=half.group,
+                topic=half.topic,
+                checks=half.checks,
+                given_up=CHECK_MAX_TIME_TOPIC,
+            )
+            return
+        copy = half_copy(stored, due.checks or 0)
+        appended = self._append(copy)
+        self._store.end_run()  # the copy is noted, as an arrival
+        renewed = half._replace(offset=appended.queue_offset, physical_offset=appended.offset, checks=due.checks or 0)
+        self.pending.replace(half, renewed)
+        peer = self._producers.pick(half.group)
+        if peer is None:
+            self.unasked += 1
+            return
+        self.checked += 1
+        peer.tell(check_request(copy, appended.queue_offset, appended.offset, stored.stored_ms))
+
+    async def _save(self) -> None:
+        """Save how far both queues are done with, once all that this rests on is on the disk."""
+        positions = self.pending.positions()
+        if positions == self._saved or self._owed_ops or await self._store.flush() is not PutStatus.OK:
+            return
+        for topic, offset in zip((HALF_TOPIC, OP_HALF_TOPIC), positions, strict=True):
+            self._offsets.commit(TRANSACTION_GROUP, topic, 0, offset)
+        self._saved = positions
+
+
+def _decoded(raw: bytes) -> Iterator[StoredMessage]:
+    """Return the records of a read, which lie back to back."""
+    at = 0
+    while at < len(raw):
+        stored = decode(raw, at)
+        yield stored
+        at += stored.size
