@@ -45,7 +45,7 @@ _INT: Final = re.compile("[+-]?[0-9]{1,9}")
 
 class HalfMessage(NamedTuple):
     """
-    What is kept in memory of an undecided half message.
+    The fields of a half message by which transactions are tracked.
 
     @ivar offset: in the half queue, of the latest copy.
     @ivar physical_offset: of that copy's record.

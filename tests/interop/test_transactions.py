@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tests.interop.case import InteropCase, driver, ids, ids_of, needs, texts
+from tests.interop.case import InteropCase, driver, ids, ids_of, texts
 from tests.interop.driver import CommandFailed
 
 
@@ -10,7 +10,6 @@ class TransactionTests(InteropCase):
     """Half messages and what becomes of them."""
 
     def _transactions(self, generation: str) -> None:
-        needs("transactions")
         where = {"namesrv": self.shared().namesrv}
         client = driver(generation)
         topic = self.name("tx")

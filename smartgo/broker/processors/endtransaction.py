@@ -14,7 +14,7 @@ from zope.interface import implementer
 from smartgo.broker.interfaces import IBroker
 from smartgo.broker.processors.messageat import message_at
 from smartgo.broker.processors.requestcodes import answered_by
-from smartgo.broker.stages.pendingtransactions import Verdict
+from smartgo.broker.stages.pendingtransactions import TransactionVerdict
 from smartgo.broker.stages.transactions import Transactions
 from smartgo.errors import BadHeader, NoSuchMessage, RequestRefused
 from smartgo.remoting.interfaces import Answer, IPeer, IRequestProcessor
@@ -27,7 +27,7 @@ from smartgo.schema.headers.transaction import EndTransactionRequest
 from smartgo.schema.message import COMMIT, ROLLBACK, StoredMessage, parse_message_id
 from smartgo.schema.topics import HALF_TOPIC
 
-_VERDICTS: Final = {COMMIT: Verdict.COMMITTED, ROLLBACK: Verdict.ROLLED_BACK}
+_VERDICTS: Final = {COMMIT: TransactionVerdict.COMMITTED, ROLLBACK: TransactionVerdict.ROLLED_BACK}
 
 
 @implementer(IRequestProcessor)
@@ -54,7 +54,7 @@ class TransactionProcessor(Processor):
             return None
         return Deferred.fromCoroutine(self._end(request, header, verdict))
 
-    async def _end(self, request: Command, header: EndTransactionRequest, verdict: Verdict) -> Answer:
+    async def _end(self, request: Command, header: EndTransactionRequest, verdict: TransactionVerdict) -> Answer:
         try:
             _, stored = await message_at(self._store, header.commit_log_offset)
         except NoSuchMessage:

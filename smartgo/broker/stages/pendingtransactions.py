@@ -25,8 +25,8 @@ REMEMBERED: Final = 10_000
 """Decided, and given up, transactions of which the verdict is remembered."""
 
 
-class Verdict(Enum):
-    """What became of a transaction."""
+class TransactionVerdict(Enum):
+    """The end of a transaction."""
 
     COMMITTED = "committed"
     ROLLED_BACK = "rolled back"
@@ -34,7 +34,7 @@ class Verdict(Enum):
 
 class CheckRules(NamedTuple):
     """
-    When half messages are checked back.
+    The rules of check-backs: ages and counts.
 
     @ivar immunity_ms: C{transactionTimeOut}: the age before the first check-back.
     @ivar checks: C{transactionCheckMax}.
@@ -48,7 +48,7 @@ class CheckRules(NamedTuple):
 
 class Due(NamedTuple):
     """
-    What a round does about one half message.
+    A half message that a round of check-backs concerns, and what is done about it.
 
     @ivar given_up: it is moved away; else it is checked back.
     @ivar checks: the TRANSACTION_CHECK_TIMES that the copy gets; C{None}: as it is.
@@ -80,7 +80,7 @@ class PendingTransactions:
         self._moved: dict[_Name, int] = {}  # offset of a first copy -> offset of the latest, for messages without a key
         self._ops: deque[tuple[int, int]] = deque()  # (op offset, highest half offset that it names)
         self._named: set[int] = set()  # half offsets that op messages name, whose half message was not noted yet
-        self._decided: dict[_Name, Verdict | None] = {}
+        self._decided: dict[_Name, TransactionVerdict | None] = {}
         self._given_up: dict[_Name, HalfMessage] = {}
 
     def __len__(self) -> int:
@@ -153,11 +153,11 @@ class PendingTransactions:
         """
         return self._find(named) or self._given_up.get(self._name(named))
 
-    def verdict(self, named: HalfMessage) -> Verdict | None:
+    def verdict(self, named: HalfMessage) -> TransactionVerdict | None:
         """Return what became of a transaction; C{None}: it is undecided, or forgotten."""
         return self._decided.get(self._name(named))
 
-    def decide(self, half: HalfMessage, verdict: Verdict) -> None:
+    def decide(self, half: HalfMessage, verdict: TransactionVerdict) -> None:
         """Note the verdict on a transaction that L{find} returned; its op message is noted on its own."""
         self._remove(half)
         self._given_up.pop(self._name(half), None)
@@ -228,6 +228,8 @@ class PendingTransactions:
 
     def _remove(self, half: HalfMessage) -> None:
         self._pending.pop(half.offset, None)
+        if not self._pending:
+            self._pending = {}  # an emptied dict of many is slow to iterate
         if half.key is not None and self._offsets.get(half.key) == half.offset:
             del self._offsets[half.key]
 

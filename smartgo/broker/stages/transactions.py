@@ -23,7 +23,7 @@ from twisted.python.failure import Failure
 from zope.interface import implementer
 
 from smartgo.broker.settings.current import CurrentSettings
-from smartgo.broker.stages.pendingtransactions import CheckRules, Due, PendingTransactions, Verdict
+from smartgo.broker.stages.pendingtransactions import CheckRules, Due, PendingTransactions, TransactionVerdict
 from smartgo.broker.tables.adoption import adopt_destination
 from smartgo.broker.tables.brokertables import BrokerTables
 from smartgo.env.interfaces import IClock
@@ -153,7 +153,7 @@ class Transactions:
             return
         half = self.pending.find(read_half(stored)) if stored.topic == HALF_TOPIC else None
         if half is not None:
-            self.pending.decide(half, Verdict.COMMITTED)
+            self.pending.decide(half, TransactionVerdict.COMMITTED)
             self._append_op(half)
             self._store.end_run()
 
@@ -170,7 +170,7 @@ class Transactions:
 
     # -- verdicts ----------------------------------------------------------------------------------------------
 
-    async def decide(self, stored: StoredMessage, verdict: Verdict) -> Appended | None:
+    async def decide(self, stored: StoredMessage, verdict: TransactionVerdict) -> Appended | None:
         """
         Commit or roll back the transaction of a half message.
 
@@ -188,7 +188,7 @@ class Transactions:
             what = "decided, or given up, long ago" if known is None else known.value
             raise RequestRefused(f"the transaction is not {verdict.value}: it was {what}")
         appended = None
-        if verdict is Verdict.COMMITTED:
+        if verdict is TransactionVerdict.COMMITTED:
             message = committed_copy(stored)
             if message is None:
                 raise MessageIllegal("the half message has no destination")

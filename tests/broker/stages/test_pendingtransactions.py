@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from twisted.trial.unittest import SynchronousTestCase
 
-from smartgo.broker.stages.pendingtransactions import CheckRules, Due, PendingTransactions, Verdict
+from smartgo.broker.stages.pendingtransactions import CheckRules, Due, PendingTransactions, TransactionVerdict
 from smartgo.schema.transactions import HalfMessage
 
 RULES = CheckRules(6000, 15, 3_600_000)
@@ -88,10 +88,10 @@ class QueueTests(SynchronousTestCase):
         for offset in range(4):
             self.pending.note_half(half(offset))
         for op_offset, offset in enumerate((3, 1, 0)):
-            self.pending.decide(half(offset), Verdict.COMMITTED)
+            self.pending.decide(half(offset), TransactionVerdict.COMMITTED)
             self.pending.note_op(op_offset, [offset])
         self.assertEqual(self.pending.positions(), (2, 0))
-        self.pending.decide(half(2), Verdict.ROLLED_BACK)
+        self.pending.decide(half(2), TransactionVerdict.ROLLED_BACK)
         self.pending.note_op(3, [2])
         self.assertEqual(self.pending.positions(), (4, 4))
 
@@ -139,19 +139,19 @@ class VerdictTests(SynchronousTestCase):
         """A decided transaction is not found again; its verdict is known."""
         self.assertEqual(self.pending.find(self.half), self.half)
         self.assertIn(self.half, self.pending)
-        self.pending.decide(self.half, Verdict.COMMITTED)
+        self.pending.decide(self.half, TransactionVerdict.COMMITTED)
         self.assertNotIn(self.half, self.pending)
         self.assertIsNone(self.pending.find(self.half))
-        self.assertEqual(self.pending.verdict(self.half), Verdict.COMMITTED)
+        self.assertEqual(self.pending.verdict(self.half), TransactionVerdict.COMMITTED)
 
     def test_forgotten(self) -> None:
         """Verdicts are remembered up to a number."""
         for offset in range(4):
             self.pending.note_half(half(offset))
-            self.pending.decide(half(offset), Verdict.ROLLED_BACK)
+            self.pending.decide(half(offset), TransactionVerdict.ROLLED_BACK)
         self.assertEqual(
             [self.pending.verdict(half(offset)) for offset in range(4)],
-            [None, None, Verdict.ROLLED_BACK, Verdict.ROLLED_BACK],
+            [None, None, TransactionVerdict.ROLLED_BACK, TransactionVerdict.ROLLED_BACK],
         )
 
     def test_given_up(self) -> None:
@@ -160,7 +160,7 @@ class VerdictTests(SynchronousTestCase):
         self.assertEqual((len(self.pending), self.pending.find(self.half)), (0, self.half))
         self.pending.note_half(half(1, "U0"))
         self.assertEqual([one.offset for one in self.pending.undecided()], [1])
-        self.pending.decide(half(1, "U0"), Verdict.COMMITTED)
+        self.pending.decide(half(1, "U0"), TransactionVerdict.COMMITTED)
         self.assertIsNone(self.pending.find(self.half))
 
     def test_dropped(self) -> None:

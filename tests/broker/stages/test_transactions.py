@@ -2,22 +2,28 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import ClassVar
 
+from twisted.internet.defer import Deferred, fail
+
 from smartgo.broker.stages.transactions import Transactions
+from smartgo.errors import NoSuchMessage, ServiceNotAvailable
 from smartgo.schema import properties as names
 from smartgo.schema.codes import RequestCode
 from smartgo.schema.command import Command
 from smartgo.schema.headers.messages import ResumeCheckRequest
 from smartgo.schema.headers.send import SendResponse
 from smartgo.schema.headers.transaction import CheckTransactionRequest, EndTransactionRequest
-from smartgo.schema.message import COMMIT, ROLLBACK, StoredMessage, parse_message_id
+from smartgo.schema.message import COMMIT, ROLLBACK, NewMessage, StoredMessage, parse_message_id
 from smartgo.schema.properties import decode
 from smartgo.schema.record import decode as decode_record
 from smartgo.schema.topics import CHECK_MAX_TIME_TOPIC, HALF_TOPIC, OP_HALF_TOPIC
 from smartgo.schema.transactions import TRANSACTION_GROUP, committed_copy
+from smartgo.store.interfaces import Appended
 from tests.broker.doubles import FakePeer
 from tests.broker.fakecluster import Cluster, ClusterCase
+from tests.store.stores import with_golden
 
 
 class TransactionCase(ClusterCase):
@@ -301,6 +307,34 @@ class GivenUpTests(TransactionCase):
         return self.cluster.ask(Command.request(RequestCode.RESUME_CHECK_HALF_MESSAGE, header))
 
 
+class TakenOverTests(ClusterCase):
+    """The directory of a RocketMQ 4.9.7 broker."""
+
+    def found(self, half_offset: int, op_offset: int) -> list[tuple[int, int]]:
+        """Offset and checks of what is undecided in it, from these saved offsets on."""
+        self.cluster.stop()
+        self.cluster = Cluster(with_golden("store-a"))
+        broker = self.cluster.broker
+        offsets = broker.offsets
+        self.assertEqual(offsets.query(TRANSACTION_GROUP, HALF_TOPIC, 0), 40)
+        offsets.commit(TRANSACTION_GROUP, HALF_TOPIC, 0, half_offset)
+        offsets.commit(TRANSACTION_GROUP, OP_HALF_TOPIC, 0, op_offset)
+        transactions = broker.transactions
+        assert transactions is not None
+        transactions.stop()
+        self.successResultOf(Deferred.fromCoroutine(transactions.start()))
+        return [(one.offset, one.checks) for one in transactions.pending.undecided()]
+
+    def test_nothing(self) -> None:
+        """Where RocketMQ was done with everything, so are we."""
+        self.assertEqual(self.found(40, 6), [])
+
+    def test_undecided(self) -> None:
+        """From earlier offsets the same messages are undecided that RocketMQ took for undecided."""
+        self.assertEqual(self.found(0, 0), [(38, 15), (39, 15)])
+        self.assertEqual(self.found(12, 6), [(38, 15), (39, 15)])
+
+
 class RestartTests(TransactionCase):
     """What a restart finds."""
 
@@ -345,3 +379,82 @@ class RestartTests(TransactionCase):
         self.restart()
         (pending,) = self.transactions.pending.undecided()
         self.assertEqual((pending.checks, pending.key), (2, ("PG", "T", "U2")))
+
+
+class RefusedTests(TransactionCase):
+    """A store that takes nothing for a while."""
+
+    def refuse(self, *topics: str) -> None:
+        """Let the store refuse messages of these topics from now on."""
+        store = self.cluster.broker.store
+        append = type(store).append
+
+        def refusing(messages: Sequence[NewMessage]) -> Appended:
+            if messages[0].topic in topics:
+                raise ServiceNotAvailable("full")
+            return append(store, messages)
+
+        self.patch(store, "append", refusing)
+
+    def test_half(self) -> None:
+        """A half message that the store refuses is refused, and not there."""
+        self.refuse(HALF_TOPIC)
+        asked = {"UNIQ_KEY": "U", "TRAN_MSG": "true", "PGROUP": "PG"}
+        self.assertEqual(self.cluster.send("T", properties=asked, sys_flag=4).code, 14)
+        self.assertEqual(len(self.transactions.pending), 0)
+
+    def test_commit(self) -> None:
+        """A commit that the store refuses is refused, and can be made later."""
+        sent = self.half()
+        self.refuse("T")
+        self.assertEqual(self.end(sent, COMMIT).code, 14)
+        self.assertEqual((len(self.transactions.pending), self.stored(OP_HALF_TOPIC)), (1, []))
+        self.refuse()
+        self.assertEqual(self.end(sent, COMMIT).code, 0)
+        self.assertEqual(self.seen(), [b"half"])
+
+    def test_op_of_a_commit(self) -> None:
+        """A commit whose op message is refused counts; the op message follows in the next round that can."""
+        sent = self.half()
+        self.refuse(OP_HALF_TOPIC)
+        for _ in range(2):
+            self.assertEqual(self.end(sent, COMMIT).code, 0)
+        self.cluster.pump(10.5)
+        self.assertEqual((self.seen(), self.stored(OP_HALF_TOPIC), self.saved()), ([b"half"], [], (None, None)))
+        self.refuse()
+        self.cluster.pump(10)
+        self.assertEqual([bytes(one.body) for one in self.stored(OP_HALF_TOPIC)], [b"0"])
+        self.assertEqual((self.saved(), self.checks()), ((1, 1), []))
+
+    def test_op_of_a_rollback(self) -> None:
+        """A rollback whose op message is refused is refused: the producer is asked again."""
+        sent = self.half()
+        self.refuse(OP_HALF_TOPIC)
+        self.assertEqual(self.end(sent, ROLLBACK).code, 14)
+        self.cluster.pump(10.5)
+        self.assertEqual(len(self.checks()), 1)
+
+    def test_round(self) -> None:
+        """A round that the store refuses asks nobody and counts nothing; the next one goes on."""
+        self.half()
+        self.refuse(HALF_TOPIC)
+        self.cluster.pump(10.5)
+        self.assertEqual((self.checks(), [one.checks for one in self.transactions.pending.undecided()]), ([], [0]))
+        self.refuse()
+        self.cluster.pump(10)
+        self.assertEqual(len(self.checks()), 1)
+
+    def test_lost(self) -> None:
+        """A half message whose record the log no longer has is dropped, and holds nothing back."""
+        self.half()
+        self.half()
+        store = self.cluster.broker.store
+        at = type(store).at
+        lost = self.transactions.pending.undecided()[0].physical_offset
+
+        def partly(offset: int, size: int | None = None) -> Deferred[bytes]:
+            return fail(NoSuchMessage("gone")) if offset == lost else at(store, offset, size)
+
+        self.patch(store, "at", partly)
+        self.cluster.pump(10.5)
+        self.assertEqual(([one.msg_id for one in self.checks()], self.saved()), (["U2"], (2, 0)))
