@@ -23,7 +23,8 @@ from smartgo.schema.transactions import TRANSACTION_GROUP, committed_copy
 from smartgo.store.interfaces import Appended
 from tests.broker.doubles import FakePeer
 from tests.broker.fakecluster import Cluster, ClusterCase
-from tests.store.stores import with_golden
+from tests.fakes import FakeEnvironment
+from tests.store.stores import killed, with_golden
 
 
 class TransactionCase(ClusterCase):
@@ -458,3 +459,60 @@ class RefusedTests(TransactionCase):
         self.patch(store, "at", partly)
         self.cluster.pump(10.5)
         self.assertEqual(([one.msg_id for one in self.checks()], self.saved()), (["U2"], (2, 0)))
+
+
+class KilledTests(TransactionCase):
+    """A broker that is killed after any of its appends."""
+
+    TRUTH: ClassVar = {b"U1": COMMIT, b"U2": ROLLBACK, b"U3": COMMIT, b"U4": ROLLBACK, b"U5": COMMIT}
+
+    def kept(self) -> list[FakeEnvironment]:
+        """Return the list that gets, from now on, the machine as a kill after each append would leave it."""
+        store, env = self.cluster.broker.store, self.cluster.env
+        append = type(store).append
+        found: list[FakeEnvironment] = []
+
+        def keeping(messages: Sequence[NewMessage]) -> Appended:
+            appended = append(store, messages)
+            found.append(killed(env))
+            return appended
+
+        self.patch(store, "append", keeping)
+        return found
+
+    def answer(self) -> None:
+        """Answer the check-backs by what the producer decided."""
+        for check in self.checks():
+            self.assertEqual(self.end(check, self.TRUTH[(check.msg_id or "").encode()]).code, 0)
+
+    def test_each_append(self) -> None:
+        """Wherever it is killed, what was committed is seen once in the end, and what was rolled back never."""
+        self.cluster.send("T", queue_id=1, body=b"plain")
+        machines = self.kept()
+        sent = [self.half(b"U%d" % number) for number in range(1, 6)]
+        self.end(sent[0], COMMIT)
+        self.end(sent[1], ROLLBACK)
+        self.cluster.pump(10.5)
+        self.end(sent[4], COMMIT)  # names the first copy
+        self.answer_but_last()
+        self.cluster.pump(20)
+        self.answer()
+        self.assertGreater(len(machines), 15)
+        for number, machine in enumerate(machines):
+            self.cluster.stop()
+            self.cluster = Cluster(machine, **self.settings)
+            self.successResultOf(self.cluster.service.ready)
+            self.connect()
+            there = {bytes(one.body) for one in self.stored(HALF_TOPIC)}
+            for _ in range(3):
+                self.cluster.pump(10.5)
+                self.answer()
+            committed = [body for body, verdict in self.TRUTH.items() if verdict == COMMIT and body in there]
+            self.assertEqual(sorted(self.seen()), sorted([b"plain", *committed]), f"killed after append {number}")
+            self.assertEqual(len(self.transactions.pending), 0, f"killed after append {number}")
+
+    def answer_but_last(self) -> None:
+        """Answer all check-backs but those of U4, and of U5, which is decided."""
+        for check in self.checks():
+            if check.msg_id not in ("U4", "U5"):
+                self.assertEqual(self.end(check, self.TRUTH[(check.msg_id or "").encode()]).code, 0)
