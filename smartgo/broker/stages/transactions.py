@@ -14,7 +14,7 @@ Rounds of check-backs begin every C{transactionCheckInterval} while anything is 
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Final
+from typing import Final, NamedTuple
 
 from twisted.internet.defer import Deferred
 from twisted.internet.interfaces import IDelayedCall
@@ -46,6 +46,15 @@ from smartgo.store.interfaces import Appended, IArrivalListener, IMessageStore, 
 
 _BATCH: Final = ReadLimit(256, 1 << 20)
 _TURN: Final = 64  # half messages checked before the reactor is given back
+
+
+class _Copy(NamedTuple):
+    """A copy of a half message that a round appended; C{stored_ms} is the store timestamp of the one before."""
+
+    old: HalfMessage
+    message: NewMessage
+    appended: Appended
+    stored_ms: int
 
 
 @implementer(IArrivalListener)
@@ -276,16 +285,20 @@ class Transactions:
             config.transaction_check_max,
             round(self._settings.store.file_reserved_time * 1000),
         )
-        try:
-            for number, due in enumerate(self.pending.due(self._clock.wall_ms(), rules), 1):
-                if not self._running:
-                    return
-                await self._do(due)
-                if number % _TURN == 0:
-                    self._store.end_run()
-                    await self._pause()
-        finally:
-            self._store.end_run()
+        found = self.pending.due(self._clock.wall_ms(), rules)
+        for begin in range(0, len(found), _TURN):
+            copies: list[_Copy] = []
+            try:
+                for due in found[begin : begin + _TURN]:
+                    if not self._running:
+                        return
+                    copy = await self._do(due)
+                    if copy is not None:
+                        copies.append(copy)
+            finally:
+                self._store.end_run()
+                await self._ask(copies)
+            await self._pause()
         await self._save()
 
     def _pause(self) -> Deferred[None]:
@@ -294,8 +307,8 @@ class Transactions:
         self._clock.callLater(0, done.callback, None)
         return done
 
-    async def _do(self, due: Due) -> None:
-        """Check back, or give up, one half message."""
+    async def _do(self, due: Due) -> _Copy | None:
+        """Give up one half message, or append the copy that its producer is asked about, and return that."""
         half = due.half
         try:
             stored = decode(await self._store.at(half.physical_offset))
@@ -307,9 +320,9 @@ class Transactions:
                 error=str(error),
             )
             self.pending.drop(half)
-            return
+            return None
         if half not in self.pending:
-            return  # decided meanwhile
+            return None  # decided meanwhile
         if due.given_up:
             self._topics.create_system(CHECK_MAX_TIME_TOPIC, 1)
             self._append(given_up_copy(stored, due.checks))
@@ -322,18 +335,30 @@ class Transactions:
                 checks=half.checks,
                 given_up=CHECK_MAX_TIME_TOPIC,
             )
+            return None
+        message = half_copy(stored, due.checks or 0)
+        return _Copy(half, message, self._append(message), stored.stored_ms)
+
+    async def _ask(self, copies: list[_Copy]) -> None:
+        """Ask producers about copies, once these are as durable as promised and readable: an answer names them."""
+        if not copies:
             return
-        copy = half_copy(stored, due.checks or 0)
-        appended = self._append(copy)
-        self._store.end_run()  # the copy is noted, as an arrival
-        renewed = half._replace(offset=appended.queue_offset, physical_offset=appended.offset, checks=due.checks or 0)
-        self.pending.replace(half, renewed)
-        peer = self._producers.pick(half.group)
-        if peer is None:
-            self.unasked += 1
-            return
-        self.checked += 1
-        peer.tell(check_request(copy, appended.queue_offset, appended.offset, stored.stored_ms))
+        waiting = self._store.durable(copies[-1].appended)
+        if waiting is not None:
+            await waiting
+        await self._read_halves()
+        for old, message, appended, stored_ms in copies:
+            new = old._replace(offset=appended.queue_offset, physical_offset=appended.offset, checks=old.checks + 1)
+            if old.key is None and old in self.pending:
+                self.pending.replace(old, new)
+            if self.pending.find(new) is None:
+                continue  # decided meanwhile
+            peer = self._producers.pick(old.group)
+            if peer is None:
+                self.unasked += 1
+                continue
+            self.checked += 1
+            peer.tell(check_request(message, appended.queue_offset, appended.offset, stored_ms))
 
     async def _save(self) -> None:
         """Save how far both queues are done with, once all that this rests on is on the disk."""

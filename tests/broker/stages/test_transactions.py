@@ -241,6 +241,23 @@ class CheckBackTests(TransactionCase):
         self.cluster.pump(20)
         self.assertEqual((self.checks(), self.seen()), ([], [b"half"]))
 
+    def test_without_key(self) -> None:
+        """A message without a UNIQ_KEY is asked for, and decided by any of its copies, as well."""
+        sent = self.half(UNIQ_KEY="")
+        self.cluster.pump(20.5)
+        self.assertEqual([check.tran_state_table_offset for check in self.checks()], [1, 2])
+        self.assertEqual(self.end(sent, COMMIT).code, 0)
+        self.cluster.pump(20.5)
+        self.assertEqual((self.checks(), self.seen()), ([], [b"half"]))
+
+    def test_many(self) -> None:
+        """However many are undecided, each is asked for once a round."""
+        for _ in range(150):
+            self.half()
+        self.cluster.pump(10.5)
+        keys = [check.msg_id for check in self.checks()]
+        self.assertEqual((len(keys), len(set(keys))), (150, 150))
+
     def test_no_producer(self) -> None:
         """Without a producer the check counts all the same; whoever connects later is asked."""
         self.cluster.broker.producers.disconnected(self.producer)
@@ -262,6 +279,12 @@ class CheckBackTests(TransactionCase):
         self.cluster.pump(10.5)
         self.assertEqual(self.saved(), (3, 2))
         self.assertIsNone(self.transactions._timer)
+
+
+class SynchronousCheckBackTests(CheckBackTests):
+    """The same where messages are readable once they are flushed."""
+
+    settings: ClassVar[dict[str, str]] = {**TransactionCase.settings, "flushDiskType": "SYNC_FLUSH"}
 
 
 class GivenUpTests(TransactionCase):
