@@ -48,7 +48,7 @@ _BATCH: Final = ReadLimit(256, 1 << 20)
 _TURN: Final = 64  # half messages checked before the reactor is given back
 
 
-class _Copy(NamedTuple):
+class _CheckedCopy(NamedTuple):
     """A copy of a half message that a round appended; C{stored_ms} is the store timestamp of the one before."""
 
     old: HalfMessage
@@ -287,7 +287,7 @@ class Transactions:
         )
         found = self.pending.due(self._clock.wall_ms(), rules)
         for begin in range(0, len(found), _TURN):
-            copies: list[_Copy] = []
+            copies: list[_CheckedCopy] = []
             try:
                 for due in found[begin : begin + _TURN]:
                     if not self._running:
@@ -307,7 +307,7 @@ class Transactions:
         self._clock.callLater(0, done.callback, None)
         return done
 
-    async def _do(self, due: Due) -> _Copy | None:
+    async def _do(self, due: Due) -> _CheckedCopy | None:
         """Give up one half message, or append the copy that its producer is asked about, and return that."""
         half = due.half
         try:
@@ -337,9 +337,9 @@ class Transactions:
             )
             return None
         message = half_copy(stored, due.checks or 0)
-        return _Copy(half, message, self._append(message), stored.stored_ms)
+        return _CheckedCopy(half, message, self._append(message), stored.stored_ms)
 
-    async def _ask(self, copies: list[_Copy]) -> None:
+    async def _ask(self, copies: list[_CheckedCopy]) -> None:
         """Ask producers about copies, once these are as durable as promised and readable: an answer names them."""
         if not copies:
             return
