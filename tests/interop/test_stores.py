@@ -11,7 +11,7 @@ from unittest import SkipTest
 from tests import golden_store
 from tests.interop.case import Cluster, InteropCase, driver, is_free
 from tests.interop.driver import Event
-from tests.interop.peers import ROCKETMQ, SMARTGO, chosen
+from tests.interop.peers import ROCKETMQ, SMARTGO, Peer, chosen
 
 GOLDEN_PORT = 21911
 GOLDEN_SETTINGS = {
@@ -19,6 +19,7 @@ GOLDEN_SETTINGS = {
     "mappedFileSizeConsumeQueue": str(golden_store.QUEUE_SIZE),
     "maxHashSlotNum": str(golden_store.INDEX_SLOTS),
     "maxIndexNum": str(golden_store.INDEX_ENTRIES),
+    "transactionCheckInterval": "86400000",  # what is undecided stays as it is
 }
 
 
@@ -200,6 +201,40 @@ class BackTests(InteropCase):
         self.assertEqual(len(with_key), 2)
         for each in with_key:
             self.assertIn(each, by_key)
+
+    def _taken_over(self, first: Peer, second: Peer) -> None:
+        """Let one broker go on with what the other one left undecided."""
+        topic, group = self.name("over"), self.name("over-producer")
+        client = driver("4.9")
+        left = self.cluster(first, settings={"transactionCheckInterval": "86400000"})
+        left.start()
+        client.ask("topic", topic=topic, queues=1, address=left.broker.address, namesrv=left.namesrv)
+        verdicts = ["COMMIT_MESSAGE", "ROLLBACK_MESSAGE", "UNKNOW"]
+        call = client.start("transaction", topic=topic, group=group, verdicts=verdicts, namesrv=left.namesrv)
+        self.assertEqual({event["status"] for event in call.all_of("sent")}, {"SEND_OK"})
+        client.ask("await", topic=topic, offset=0, namesrv=left.namesrv)
+        left.broker.stop()
+        left.registry.stop()
+        self.assertEqual(call.of("checked"), [])
+
+        taken = self.cluster(second, store=left.broker.plan.store, broker_port=left.broker.plan.port)
+        taken.start()
+        again = driver("5.3").start(
+            "transaction", topic=topic, group=group, verdicts=["ROLLBACK_MESSAGE"], namesrv=taken.namesrv
+        )
+        again.wait_for("checked", 1, 90)
+        client.ask("await", topic=topic, offset=1, namesrv=taken.namesrv)
+        read = self._all(taken, [topic]).values()
+        self.assertEqual(sorted(event["text"] for event in read), [f"{topic}-0", f"{topic}-2"])
+        self.assertEqual({event["text"] for event in again.of("checked")}, {f"{topic}-2"})
+
+    def test_transactions_back(self) -> None:
+        """What our broker left undecided the real one checks back, and nothing else."""
+        self._taken_over(SMARTGO, ROCKETMQ)
+
+    def test_transactions_over(self) -> None:
+        """What the real broker left undecided ours checks back, and nothing else."""
+        self._taken_over(ROCKETMQ, SMARTGO)
 
     def _all(self, cluster: Cluster, topics: list[str]) -> dict[Place, Event]:
         call = driver("4.9").start("read", topics=topics, namesrv=cluster.namesrv)
