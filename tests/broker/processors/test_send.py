@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from typing import ClassVar
+from typing import Any, ClassVar
 
 from smartgo.schema.batch import encode_items
 from smartgo.schema.codes import RequestCode, ResponseCode
@@ -11,7 +11,7 @@ from smartgo.schema.command import Command
 from smartgo.schema.headers.send import SendBackRequest, SendResponse
 from smartgo.schema.message import pack_host, parse_message_id
 from smartgo.schema.properties import decode
-from smartgo.schema.topics import FORBIDDEN_TO_SEND
+from smartgo.schema.topics import FORBIDDEN_TO_SEND, HALF_TOPIC
 from tests.broker.fakecluster import Cluster, ClusterCase, records, send_command
 from tests.store.stores import content, killed
 
@@ -87,6 +87,19 @@ class SendTests(ClusterCase):
         self.cluster.send("T")
         self.assertEqual(self.cluster.send("T", properties={"TRAN_MSG": "true"}, sys_flag=4).code, 0)
         self.assertEqual(len(self.cluster.pull("T")[1]), 1)
+
+    def test_half_message_between_plain_ones(self) -> None:
+        """The runs of plain sends take no half message, wherever it comes among them: it waits for its verdict."""
+        self.cluster.send("T")
+        half: dict[str, Any] = {"properties": {"TRAN_MSG": "true", "PGROUP": "PG", "UNIQ_KEY": "U"}}
+        answers: list[Command] = []
+        for number, more in enumerate([{}, {**half, "sys_flag": 4}, half, {"sys_flag": 4}, {}]):
+            command = send_command("T", b"%d" % number, **more)
+            self.cluster.client.ask("127.0.0.1:10911", command, 3.0).addCallback(answers.append)
+        self.cluster.pump()
+        self.assertEqual([one.code for one in sorted(answers, key=lambda one: one.opaque)], [0, 0, 0, 16, 0])
+        self.assertEqual([bytes(one.body) for one in self.cluster.pull("T")[1]], [b"body", b"0", b"4"])
+        self.assertEqual(self.cluster.broker.store.bounds(HALF_TOPIC, 0), (0, 2))
 
     def test_batch(self) -> None:
         """A batch becomes adjacent messages of one queue, each with its own properties and those of the batch."""
