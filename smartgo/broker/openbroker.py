@@ -23,6 +23,7 @@ from smartgo.broker.interfaces import IBroker
 from smartgo.broker.network import BrokerNetwork
 from smartgo.broker.processors.requestprocessors import RequestProcessors
 from smartgo.broker.settings.live import LiveSettings
+from smartgo.broker.stages.transactionroll import TransactionRoll
 from smartgo.broker.stages.transactions import Transactions
 from smartgo.broker.tables.adoption import adopt
 from smartgo.broker.tables.brokertables import BrokerTables, StoreWork
@@ -96,6 +97,7 @@ class OpenBroker:
         if not self.is_slave:
             self.transactions = Transactions(env.clock, store, tables, settings.current, identity.store_host)
             store.subscribe(self.transactions)
+            store.cleaner.needs.append(TransactionRoll(env.clock, store, self.transactions))
         self.replication = self._make_replication()
         self.runtime_info = RuntimeInfo(env.files, configuration.store, store, self.delay, self.replication)
         registrar = self.registrar = Registrar(

@@ -741,6 +741,10 @@ class LimitsConfig(Table, frozen=True, kw_only=True, rename=file_name):
         ),
     )
     max_offsets: int = setting(1_000_000, Integer("Maximum consumer offsets, one for each group and queue.", low=1))
+    max_pending_transactions: int = setting(
+        200_000,
+        Integer("Maximum undecided transactions: half messages are refused from there on.", low=1),
+    )
     subscriptions_max_size: int = setting(
         128 * _MIB,
         Size(

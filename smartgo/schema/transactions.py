@@ -20,6 +20,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
+from sys import intern
 from typing import Final, NamedTuple
 
 import msgspec
@@ -77,8 +78,8 @@ def _number(text: str | None, pattern: re.Pattern[str]) -> int | None:
 def read_half(stored: StoredMessage) -> HalfMessage:
     """Return what is kept in memory of a record of the half queue."""
     properties = decode(stored.properties)
-    group = properties.get(names.PGROUP, "")
-    topic = properties.get(names.REAL_TOPIC, "")
+    group = intern(properties.get(names.PGROUP, ""))
+    topic = intern(properties.get(names.REAL_TOPIC, ""))
     unique = properties.get(names.UNIQ_KEY)
     immunity = _number(properties.get(names.CHECK_IMMUNITY_TIME), _LONG)
     first = _number(properties.get(names.TRAN_PREPARED_QUEUE_OFFSET), _LONG)
@@ -151,6 +152,20 @@ def committed_copy(stored: StoredMessage) -> NewMessage | None:
 def half_copy(stored: StoredMessage, checks: int) -> NewMessage:
     """Return the copy of a half message, or of one that was given up, that is appended to the half queue."""
     return _copy(stored, HALF_TOPIC, checks)
+
+
+def moved_copy(stored: StoredMessage) -> NewMessage:
+    """
+    Return the copy of a half message that takes its place because its log file goes; it was not checked back.
+
+    Without a UNIQ_KEY it names the first copy, as RocketMQ does where it moves an immune message.
+    """
+    half = read_half(stored)
+    properties = decode(stored.properties)
+    if half.key is None:
+        first = half.offset if half.first_offset is None else half.first_offset
+        properties[names.TRAN_PREPARED_QUEUE_OFFSET] = str(first)
+    return stored.copy_to(HALF_TOPIC, 0, encode(properties), 0, tag_code(properties.get(names.TAGS)))
 
 
 def given_up_copy(stored: StoredMessage, checks: int | None) -> NewMessage:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Final
 
 from smartgo.errors import ServiceNotAvailable
 from smartgo.schema.message import NewMessage
@@ -11,6 +12,8 @@ from smartgo.store.commitlog import CommitLog
 from smartgo.store.interfaces import Appended
 from smartgo.store.queues.file import ConsumeQueues
 from smartgo.store.refusal import Refusal
+
+_FULL_SHARE: Final = 0.75  # of a log file that its copies may take where the disk is full: its removal has to make room
 
 
 class LogCopies:
@@ -23,6 +26,7 @@ class LogCopies:
         self._commitlog = log
         self._queues = queues
         self._refusals = refusals
+        self._spent = 0, 0  # the end of the log file that is to go, and the bytes of its copies on a full disk
 
     @property
     def refusal(self) -> Refusal | None:
@@ -35,6 +39,20 @@ class LogCopies:
         """True while other messages are refused as the disk is full: copies should take less than what they free."""
         first, _ = self._refusals()
         return first is not None and first.kind is RefusalKind.DISK_FULL
+
+    def spend(self, size: int, below: int) -> None:
+        """
+        Take note of the copy of a message that is about to be appended, so that its log file can go.
+
+        @param size: bytes of its record.
+        @param below: physical offset: the end of the log file.
+        @raise ServiceNotAvailable: the disk is full, and all copies of what is in the file would take too much of it.
+        """
+        if self.is_disk_full:
+            spent = size + (self._spent[1] if self._spent[0] == below else 0)
+            if spent > _FULL_SHARE * (below - self._commitlog.minimum):
+                raise ServiceNotAvailable("the disk is full, and the copies would take what the file gives back")
+            self._spent = below, spent
 
     def append(self, message: NewMessage) -> Appended:
         """

@@ -75,7 +75,7 @@ class TransactionProcessor(Processor):
             _, stored = await message_at(self._store, offset)
         except (BadHeader, NoSuchMessage) as error:
             raise RequestRefused(f"Put message back to {HALF_TOPIC} failed: {error}") from None
-        waiting = self._store.durable(self._transactions.resume(stored))
+        waiting = self._store.durable(await self._transactions.resume(stored))
         if waiting is not None:
             await waiting
         return request.answer()

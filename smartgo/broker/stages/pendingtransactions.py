@@ -12,7 +12,9 @@ Copies of a half message are one transaction: the latest counts, and a verdict o
 from __future__ import annotations
 
 from collections import deque
+from collections.abc import Iterable
 from enum import Enum
+from itertools import islice, takewhile
 from typing import Final, NamedTuple, TypeAlias, TypeVar
 
 from smartgo.schema.transactions import HalfMessage
@@ -180,16 +182,24 @@ class PendingTransactions:
 
     # -- check-backs -----------------------------------------------------------------------------------------
 
-    def due(self, now_ms: int, rules: CheckRules) -> list[Due]:
+    def offsets(self) -> list[int]:
+        """Return the offsets in the half queue of all undecided half messages, ascending, for L{due}."""
+        return list(self._pending)
+
+    def due(self, offsets: Iterable[int], now_ms: int, rules: CheckRules) -> list[Due]:
         """
-        Return what a round does, oldest copies first; the rules are those of RocketMQ's C{check}.
+        Return what a round does about some half messages; the rules are those of RocketMQ's C{check}.
 
         One that was checked C{rules.checks} times, or is older than C{rules.age_ms}, is given up whatever its immunity.
 
+        @param offsets: of half messages, some of which may be decided.
         @param now_ms: the wall clock.
         """
         found = []
-        for half in self._pending.values():
+        for offset in offsets:
+            half = self._pending.get(offset)
+            if half is None:
+                continue
             age = now_ms - half.born_ms
             if half.checks >= rules.checks and half.checks > 0:
                 found.append(Due(half, True, None))
@@ -202,13 +212,30 @@ class PendingTransactions:
                 found.append(Due(half, False, half.checks + 1))
         return found
 
-    def oldest_ms(self) -> int | None:
-        """Return when the oldest undecided transaction was born, by its producer's clock; C{None} without any."""
-        return min((half.born_ms for half in self._pending.values()), default=None)
+    def oldest_ms(self, offsets: Iterable[int], before: int | None) -> int | None:
+        """
+        Return when the oldest of some half messages was born, by its producer's clock.
 
-    def undecided(self) -> list[HalfMessage]:
-        """Return the undecided half messages, oldest copies first."""
-        return list(self._pending.values())
+        @param offsets: of half messages, some of which may be decided.
+        @param before: what was found among others; C{None}: nothing.
+        """
+        halves = map(self._pending.get, offsets)
+        found = min((half.born_ms for half in halves if half is not None), default=None)
+        return before if found is None else found if before is None else min(found, before)
+
+    @property
+    def oldest(self) -> HalfMessage | None:
+        """The undecided half message whose latest copy is the oldest."""
+        return next(iter(self._pending.values()), None)
+
+    def below(self, physical_offset: int, count: int) -> list[HalfMessage]:
+        """Return undecided half messages whose records lie below a physical offset, at most C{count}, oldest first."""
+        first = islice(self._pending.values(), count)
+        return list(takewhile(lambda half: half.physical_offset < physical_offset, first))
+
+    def undecided(self, count: int | None = None) -> list[HalfMessage]:
+        """Return the undecided half messages, oldest copies first; at most C{count}."""
+        return list(islice(self._pending.values(), count))
 
     # -- inside ----------------------------------------------------------------------------------------------
 

@@ -15,7 +15,7 @@ from twisted.python.failure import Failure
 from zope.interface import implementer
 
 from smartgo.env.interfaces import IClock
-from smartgo.errors import BadRecord, MessageIllegal, RequestRefused, ServiceNotAvailable
+from smartgo.errors import BadRecord, MessageIllegal, RequestRefused
 from smartgo.schema import properties as names
 from smartgo.schema.message import NewMessage, StoredMessage
 from smartgo.schema.properties import decode, encode, tag_code
@@ -36,7 +36,6 @@ _DISPENSABLE = (
     names.TIMER_OUT_MS,
 )  # left out of a copy, in this order, where its properties are too long; TIMER_DELIVER_MS says when it is due
 _TURN = 64  # messages written before the reactor is given back
-_FULL_SHARE = 0.75  # of a log file that its copies may take where the disk is full: its removal has to make room
 
 
 def rolled_copy(stored: StoredMessage, due_ms: int) -> NewMessage:
@@ -88,7 +87,6 @@ class TimerRoll:
         self._running = True
         self._busy = False
         self._clear = 0, 0  # nothing waits below the first offset, and its copies end below the second
-        self._spent = 0, 0  # the end of the log file that is to go, and the bytes of its copies on a full disk
         self._trouble: str | None = None  # why the last attempt ended before all was written
         self.rolled = 0
 
@@ -181,11 +179,7 @@ class TimerRoll:
         @raise ServiceNotAvailable: the store takes nothing at the moment.
         """
         copies = self._store.copies
-        if copies.is_disk_full:
-            spent = entry.size + (self._spent[1] if self._spent[0] == below else 0)
-            if spent > _FULL_SHARE * (below - self._store.log_bounds()[0]):
-                raise ServiceNotAvailable("the disk is full, and the copies would take what the file gives back")
-            self._spent = below, spent
+        copies.spend(entry.size, below)
         try:
             copies.append(rolled_copy(decode_record(record), entry.due_ms))
             self.rolled += 1

@@ -15,7 +15,7 @@ from zope.interface import implementer
 from smartgo.broker.interfaces import IBroker, ISendStage
 from smartgo.broker.send import Send
 from smartgo.broker.stages.delay import level_of
-from smartgo.errors import MessageIllegal, NoPermission
+from smartgo.errors import MessageIllegal, NoPermission, ServiceNotAvailable
 from smartgo.schema import properties as names
 from smartgo.schema.message import TRANSACTION_MASK
 from smartgo.schema.timers import TIMED
@@ -36,6 +36,7 @@ class TransactionHalf:
         self._topics = broker.topics
         self._levels = broker.store_settings.delay_levels
         self._address = broker.identity.address
+        self._transactions = broker.transactions
 
     def apply(self, send: Send) -> Send:
         """
@@ -46,6 +47,7 @@ class TransactionHalf:
 
         @raise NoPermission: C{rejectTransactionMessage}, or the sys flag has a transaction's bits without TRAN_MSG: a
             message that is stored so would never be seen.
+        @raise ServiceNotAvailable: too many transactions are undecided (C{maxPendingTransactions}).
         @raise MessageIllegal: it asks for a delay or a delivery time as well; RocketMQ would lose it.
         """
         header = send.header
@@ -60,6 +62,9 @@ class TransactionHalf:
             raise NoPermission(f"the broker[{self._address}] sending transaction message is forbidden")
         if level > 0 or not TIMED.isdisjoint(send.properties):
             raise MessageIllegal("a message can't be both transactional and delayed")
+        limit = self._settings.limits.max_pending_transactions
+        if self._transactions is not None and len(self._transactions.pending) >= limit:
+            raise ServiceNotAvailable(f"{limit} transactions are undecided (maxPendingTransactions)")
         self._topics.create_system(HALF_TOPIC, 1)
         properties = half_properties(send.topic, send.queue_id, send.properties)
         properties.setdefault(names.PGROUP, header.producer_group)

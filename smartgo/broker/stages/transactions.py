@@ -13,22 +13,24 @@ Rounds of check-backs begin every C{transactionCheckInterval} while anything is 
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Coroutine
 from typing import Final, NamedTuple
 
 from twisted.internet.defer import Deferred
 from twisted.internet.interfaces import IDelayedCall
+from twisted.internet.task import deferLater
 from twisted.logger import Logger
 from twisted.python.failure import Failure
 from zope.interface import implementer
 
 from smartgo.broker.settings.current import CurrentSettings
 from smartgo.broker.stages.pendingtransactions import CheckRules, Due, PendingTransactions, TransactionVerdict
+from smartgo.broker.stages.transactionlookup import TransactionLookup, read_queue
 from smartgo.broker.tables.adoption import adopt_destination
 from smartgo.broker.tables.brokertables import BrokerTables
 from smartgo.env.interfaces import IClock
 from smartgo.errors import BadRecord, MessageIllegal, NoSuchMessage, RequestRefused
-from smartgo.schema.message import COMMIT, TRANSACTION_MASK, NewMessage, StoredMessage
+from smartgo.schema.message import NewMessage, StoredMessage
 from smartgo.schema.record import decode
 from smartgo.schema.topics import CHECK_MAX_TIME_TOPIC, HALF_TOPIC, OP_HALF_TOPIC
 from smartgo.schema.transactions import (
@@ -42,10 +44,10 @@ from smartgo.schema.transactions import (
     op_message,
     read_half,
 )
-from smartgo.store.interfaces import Appended, IArrivalListener, IMessageStore, PutStatus, ReadLimit, ReadStatus
+from smartgo.store.interfaces import Appended, IArrivalListener, IMessageStore, PutStatus
 
-_BATCH: Final = ReadLimit(256, 1 << 20)
-_TURN: Final = 64  # half messages checked before the reactor is given back
+_TURN: Final = 64  # half messages checked back before the reactor is given back
+_LOOKED_AT: Final = 2048  # half messages looked at before that
 
 
 class _CheckedCopy(NamedTuple):
@@ -65,6 +67,8 @@ class Transactions:
     @ivar pending: what is undecided.
     @ivar checked: check-backs that were sent to a producer, since the start.
     @ivar unasked: check-backs for which no producer of the group was connected.
+    @ivar given_up: half messages that were moved to TRANS_CHECK_MAX_TIME_TOPIC.
+    @ivar oldest_ms: when the oldest of what was undecided at the last round was born, by its producer's clock.
     """
 
     _log = Logger()
@@ -86,10 +90,13 @@ class Transactions:
         self._busy = False
         self._reading = False
         self._saved = (0, 0)
+        self._lookup = TransactionLookup(store)
         self._owed_ops: list[HalfMessage] = []  # committed, but their op message was refused
         self.pending = PendingTransactions(0, 0)
         self.checked = 0
         self.unasked = 0
+        self.given_up = 0
+        self.oldest_ms: int | None = None
 
     # -- start and stop --------------------------------------------------------------------------------------
 
@@ -100,13 +107,13 @@ class Transactions:
         self.pending = PendingTransactions(half, op)
         while self.pending.op_end < self._store.bounds(OP_HALF_TOPIC, 0)[1]:
             start = self.pending.op_end
-            records, following = await self._read(OP_HALF_TOPIC, start)
+            records, following = await read_queue(self._store, OP_HALF_TOPIC, start)
             for stored in records:
                 self.pending.note_op(stored.queue_offset, finished_offsets(stored))
             self.pending.op_end = max(self.pending.op_end, following)
             if self.pending.op_end == start:
                 break
-        await self._read_halves()
+        await self.read_halves()
         await self._finish_last_commit()
         self._running = True
         self._arm()
@@ -123,15 +130,7 @@ class Transactions:
         saved = self._offsets.query(TRANSACTION_GROUP, topic, 0)
         return low if saved is None else min(max(saved, low), high)
 
-    async def _read(self, topic: str, offset: int) -> tuple[list[StoredMessage], int]:
-        """Read some messages of queue 0 of a topic; return them and the offset to go on at."""
-        result = self._store.read(topic, 0, offset, _BATCH, None)
-        if result.status is ReadStatus.COLD:
-            result = await self._store.read_cold(topic, 0, offset, _BATCH, None)
-        found = list(_decoded(b"".join(result.parts)))
-        return found, result.next_offset
-
-    async def _read_halves(self) -> None:
+    async def read_halves(self) -> None:
         """Note the half messages that are readable and not noted yet."""
         if self._reading:
             return  # whoever reads goes on to the end
@@ -139,7 +138,7 @@ class Transactions:
         try:
             while self.pending.half_end < self._store.bounds(HALF_TOPIC, 0)[1]:
                 start = self.pending.half_end
-                records, following = await self._read(HALF_TOPIC, start)
+                records, following = await read_queue(self._store, HALF_TOPIC, start)
                 for stored in records:
                     self.pending.note_half(read_half(stored))
                 self.pending.skip_half(following)
@@ -150,17 +149,8 @@ class Transactions:
 
     async def _finish_last_commit(self) -> None:
         """Append the op message of a commit that is the last record of the log: the broker was killed after it."""
-        last = max((self._store.last_at(*queue) for queue in self._store.queues()), default=-1)
-        if last < 0 or not self.pending:
-            return
-        try:
-            committed = decode(await self._store.at(last))
-            if committed.sys_flag & TRANSACTION_MASK != COMMIT:
-                return
-            stored = decode(await self._store.at(committed.prepared_offset))
-        except (NoSuchMessage, BadRecord):
-            return
-        half = self.pending.find(read_half(stored)) if stored.topic == HALF_TOPIC else None
+        named = await self._lookup.last_commit() if self.pending else None
+        half = None if named is None else self.pending.find(named)
         if half is not None:
             self.pending.decide(half, TransactionVerdict.COMMITTED)
             self._append_op(half)
@@ -171,7 +161,7 @@ class Transactions:
     def arrived(self, topic: str, queue_id: int, next_offset: int, tag_codes: object, stored_ms: int) -> None:
         """Note the half messages that became readable."""
         if topic == HALF_TOPIC and queue_id == 0 and self._running:
-            Deferred.fromCoroutine(self._read_halves()).addErrback(self._not_read)
+            Deferred.fromCoroutine(self.read_halves()).addErrback(self._not_read)
             self._arm()
 
     def _not_read(self, failure: Failure) -> None:
@@ -188,7 +178,8 @@ class Transactions:
         @raise RequestRefused: it is decided otherwise, or no longer known, or the store takes nothing.
         """
         named = read_half(stored)
-        await self._read_halves()
+        await self.read_halves()
+        await self._remember(named)
         half = self.pending.find(named)
         if half is None:
             known = self.pending.verdict(named)
@@ -210,11 +201,23 @@ class Transactions:
         self._arm()
         return op or appended
 
-    def resume(self, stored: StoredMessage) -> Appended:
+    async def _remember(self, named: HalfMessage) -> None:
+        """Find out what became of a transaction that is neither pending nor remembered, such as after a restart."""
+        if self.pending.find(named) is not None or self.pending.verdict(named) is not None:
+            return
+        found = await self._lookup.find(named)
+        if self.pending.find(named) is not None or self.pending.verdict(named) is not None:
+            return  # somebody else found it meanwhile
+        if found.verdict is not None:
+            self.pending.decide(named, found.verdict)
+        elif found.given_up is not None:
+            self.pending.give_up(found.given_up)
+
+    async def resume(self, stored: StoredMessage) -> Appended:
         """
         Have a half message that was given up checked back again, from the beginning.
 
-        @raise RequestRefused: it was not given up, or is decided meanwhile, or the store takes nothing.
+        @raise RequestRefused: it was not given up, or is decided or resumed meanwhile, or the store takes nothing.
         """
         if stored.topic != CHECK_MAX_TIME_TOPIC:
             raise RequestRefused(
@@ -223,6 +226,10 @@ class Transactions:
         half = read_half(stored)
         if not half.group or committed_copy(stored) is None:
             raise RequestRefused("the message has no producer group or no destination")
+        await self.read_halves()
+        await self._remember(half)
+        if self.pending.find(half) in self.pending:
+            raise RequestRefused("the transaction is checked again already")
         known = self.pending.verdict(half)
         if known is not None:
             raise RequestRefused(f"the transaction was {known.value} meanwhile")
@@ -257,14 +264,26 @@ class Transactions:
 
     def _arm(self) -> None:
         """Set the timer for the next round, if one is needed."""
+        if not self.pending:
+            self.oldest_ms = None
         needed = self.pending or self._owed_ops or self.pending.positions() != self._saved
         if self._running and not self._busy and self._timer is None and needed:
             self._timer = self._clock.callLater(self._settings.broker.transaction_check_interval, self._begin_round)
 
     def _begin_round(self) -> None:
         self._timer = None
+        if not self._busy:
+            self.run(self._round())
+
+    @property
+    def idle(self) -> bool:
+        """True after the start while no round is under way, nor other work that appends copies."""
+        return self._running and not self._busy
+
+    def run(self, work: Coroutine[Deferred[object], object, None]) -> None:
+        """Do some work, while which no round begins."""
         self._busy = True
-        Deferred.fromCoroutine(self._round()).addBoth(self._round_ended)
+        Deferred.fromCoroutine(work).addBoth(self._round_ended)
 
     def _round_ended(self, result: Failure | None) -> None:
         self._busy = False
@@ -285,27 +304,34 @@ class Transactions:
             config.transaction_check_max,
             round(self._settings.store.file_reserved_time * 1000),
         )
-        found = self.pending.due(self._clock.wall_ms(), rules)
-        for begin in range(0, len(found), _TURN):
-            copies: list[_CheckedCopy] = []
-            try:
-                for due in found[begin : begin + _TURN]:
-                    if not self._running:
-                        return
-                    copy = await self._do(due)
-                    if copy is not None:
-                        copies.append(copy)
-            finally:
-                self._store.end_run()
-                await self._ask(copies)
-            await self._pause()
+        now_ms, oldest_ms = self._clock.wall_ms(), None
+        offsets = self.pending.offsets()
+        for begin in range(0, len(offsets), _LOOKED_AT):
+            some = offsets[begin : begin + _LOOKED_AT]
+            found = self.pending.due(some, now_ms, rules)
+            oldest_ms = self.pending.oldest_ms(some, oldest_ms)
+            for first in range(0, len(found), _TURN):
+                if not self._running:
+                    return
+                await self._do_some(found[first : first + _TURN])
+                await deferLater(self._clock, 0.0)
+            await deferLater(self._clock, 0.0)
+        self.oldest_ms = oldest_ms if self.pending else None
         await self._save()
 
-    def _pause(self) -> Deferred[None]:
-        """Give the reactor back."""
-        done: Deferred[None] = Deferred()
-        self._clock.callLater(0, done.callback, None)
-        return done
+    async def _do_some(self, found: list[Due]) -> None:
+        """Do what is due about some half messages, and ask their producers."""
+        copies: list[_CheckedCopy] = []
+        try:
+            for due in found:
+                if not self._running:
+                    return
+                copy = await self._do(due)
+                if copy is not None:
+                    copies.append(copy)
+        finally:
+            self._store.end_run()
+            await self._ask(copies)
 
     async def _do(self, due: Due) -> _CheckedCopy | None:
         """Give up one half message, or append the copy that its producer is asked about, and return that."""
@@ -327,6 +353,7 @@ class Transactions:
             self._topics.create_system(CHECK_MAX_TIME_TOPIC, 1)
             self._append(given_up_copy(stored, due.checks))
             self.pending.give_up(half)
+            self.given_up += 1
             self._log.warn(
                 "a transaction of group {group} for {topic} is given up after {checks} check-backs; its half message is"
                 " in {given_up} now",
@@ -346,7 +373,7 @@ class Transactions:
         waiting = self._store.durable(copies[-1].appended)
         if waiting is not None:
             await waiting
-        await self._read_halves()
+        await self.read_halves()
         for old, message, appended, stored_ms in copies:
             new = old._replace(offset=appended.queue_offset, physical_offset=appended.offset, checks=old.checks + 1)
             if old.key is None and old in self.pending:
@@ -368,12 +395,3 @@ class Transactions:
         for topic, offset in zip((HALF_TOPIC, OP_HALF_TOPIC), positions, strict=True):
             self._offsets.commit(TRANSACTION_GROUP, topic, 0, offset)
         self._saved = positions
-
-
-def _decoded(raw: bytes) -> Iterator[StoredMessage]:
-    """Return the records of a read, which lie back to back."""
-    at = 0
-    while at < len(raw):
-        stored = decode(raw, at)
-        yield stored
-        at += stored.size

@@ -38,7 +38,7 @@ class QueueTests(SynchronousTestCase):
     def test_empty(self) -> None:
         """Nothing is undecided at first, and the positions are those that were saved."""
         pending = PendingTransactions(7, 3)
-        self.assertEqual((len(pending), pending.positions(), pending.oldest_ms()), (0, (7, 3), None))
+        self.assertEqual((len(pending), pending.positions(), pending.oldest_ms([], None)), (0, (7, 3), None))
 
     def test_decided_before(self) -> None:
         """At a start the op messages come first; what they name is decided, the rest is not."""
@@ -176,7 +176,7 @@ class DueTests(SynchronousTestCase):
         """What is done about one half message."""
         pending = PendingTransactions(one.offset, 0)
         pending.note_half(one)
-        return pending.due(now_ms, rules)
+        return pending.due(pending.offsets(), now_ms, rules)
 
     def test_age(self) -> None:
         """A message is checked back when it is as old as transactionTimeOut, and counts one more check."""
@@ -213,5 +213,5 @@ class DueTests(SynchronousTestCase):
         pending = PendingTransactions(0, 0)
         for offset, born_ms in enumerate((9000, 1000, 2000)):
             pending.note_half(half(offset, born_ms=born_ms))
-        self.assertEqual([due.half.offset for due in pending.due(10_000, RULES)], [1, 2])
-        self.assertEqual(pending.oldest_ms(), 1000)
+        self.assertEqual([due.half.offset for due in pending.due(pending.offsets(), 10_000, RULES)], [1, 2])
+        self.assertEqual(pending.oldest_ms(pending.offsets(), None), 1000)

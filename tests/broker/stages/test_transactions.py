@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import ClassVar
+from typing import Any, ClassVar
 
 from twisted.internet.defer import Deferred, fail
 
+from smartgo.broker.stages import transactions
 from smartgo.broker.stages.transactions import Transactions
 from smartgo.errors import NoSuchMessage, ServiceNotAvailable
 from smartgo.schema import properties as names
@@ -194,6 +195,22 @@ class RejectTests(TransactionCase):
         self.assertIn("sending transaction message is forbidden", answer.remark or "")
 
 
+class LimitTests(TransactionCase):
+    """A broker that keeps few undecided transactions."""
+
+    settings: ClassVar[dict[str, str]] = {"maxPendingTransactions": "2"}
+
+    def test_limit(self) -> None:
+        """Beyond maxPendingTransactions half messages are refused, other messages not, until one is decided."""
+        sent = [self.half(), self.half()]
+        asked: dict[str, Any] = {"properties": {"TRAN_MSG": "true", "UNIQ_KEY": "more"}, "sys_flag": 4}
+        answer = self.cluster.send("T", **asked)
+        self.assertEqual((answer.code, self.cluster.send("T").code), (14, 0))
+        self.assertIn("2 transactions are undecided (maxPendingTransactions)", answer.remark or "")
+        self.end(sent[0], ROLLBACK)
+        self.assertEqual(self.cluster.send("T", **asked).code, 0)
+
+
 class CheckBackTests(TransactionCase):
     """Rounds of check-backs, by interval and count."""
 
@@ -257,6 +274,12 @@ class CheckBackTests(TransactionCase):
         self.cluster.pump(10.5)
         keys = [check.msg_id for check in self.checks()]
         self.assertEqual((len(keys), len(set(keys))), (150, 150))
+
+    def test_some_a_turn(self) -> None:
+        """However few are looked at in a turn, each is asked for once a round."""
+        self.patch(transactions, "_LOOKED_AT", 7)
+        self.patch(transactions, "_TURN", 3)
+        self.test_many()
 
     def test_no_producer(self) -> None:
         """Without a producer the check counts all the same; whoever connects later is asked."""
