@@ -7,6 +7,7 @@ Rules: docs/spec/broker#queries, docs/spec/broker#statistics and docs/spec/ha#ta
 
 from __future__ import annotations
 
+import json
 import posixpath
 from collections.abc import Callable
 
@@ -14,7 +15,7 @@ from twisted.internet.defer import Deferred
 from twisted.logger import Logger
 from zope.interface import implementer
 
-from smartgo.broker.filter import TAG, tag_filter
+from smartgo.broker.filter import TAG, FilterCache, tag_filter
 from smartgo.broker.interfaces import IBroker
 from smartgo.broker.processors.requestcodes import answered_by
 from smartgo.errors import RequestRefused
@@ -50,7 +51,11 @@ class QueueAdmin(Processor):
 
     _log = Logger()
 
-    def __init__(self, broker: IBroker) -> None:
+    def __init__(self, broker: IBroker, filters: FilterCache) -> None:
+        """
+        @param filters: makes the filters of subscriptions.
+        """
+        self._filters = filters
         self._topics = broker.topics
         self._consumers = broker.consumers
         self._store = broker.store
@@ -89,7 +94,7 @@ class QueueAdmin(Processor):
             if body.subscription_data is None:
                 body.filter_data = f"{header.consumer_group}@{topic} is not online!"
             else:
-                body.filter_data = "null"  # what RocketMQ compiles of an SQL92 expression; a tag has none
+                body.filter_data = self._filter_data(header.consumer_group, body.subscription_data)
                 online = body.subscription_data.expression_type == TAG
                 wanted = tag_filter(body.subscription_data.sub_string) if online else None
         if not minimum <= index < maximum:
@@ -108,6 +113,30 @@ class QueueAdmin(Processor):
     def _subscription(self, group: str, topic: str) -> SubscriptionData | None:
         online = self._consumers.get(group)
         return None if online is None else online.subscription(topic)
+
+    def _filter_data(self, group: str, subscription: SubscriptionData) -> str:
+        """
+        Return what is known of the filter that is compiled of a subscription, as RocketMQ shows it; C{null}: of none.
+
+        RocketMQ's bits in the extended units of a queue, and the time from which they count, are not among it.
+        """
+        kind = subscription.expression_type or TAG
+        if kind == TAG:
+            return "null"
+        try:
+            self._filters.sql(kind, subscription.sub_string)
+        except RequestRefused:
+            return "null"
+        data = {
+            "clientVersion": subscription.sub_version,
+            "consumerGroup": group,
+            "dead": False,
+            "deadTime": 0,
+            "expression": subscription.sub_string,
+            "expressionType": kind,
+            "topic": subscription.topic,
+        }
+        return json.dumps(data, ensure_ascii=False, indent="\t", separators=(",", ":"))
 
     def _find_missing(self, peer: IPeer, request: Command) -> Deferred[Answer]:
         return Deferred.fromCoroutine(self._tell_missing(request))

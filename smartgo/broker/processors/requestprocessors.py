@@ -75,7 +75,7 @@ class RequestProcessors:
             GroupAdmin(broker),
             ProgressAdmin(broker),
             ClientAdmin(broker),
-            QueueAdmin(broker),
+            QueueAdmin(broker, filters),
             StoreAdmin(broker),
             BrokerAdmin(
                 broker.stats,

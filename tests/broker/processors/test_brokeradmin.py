@@ -12,6 +12,7 @@ from twisted.trial.unittest import SynchronousTestCase
 from zope.interface.verify import verifyObject
 
 from smartgo.broker.figures.queuestats import QueueStats
+from smartgo.broker.filter import FilterCache
 from smartgo.broker.processors.brokeradmin import CHANGES_LIMIT, BrokerAdmin
 from smartgo.broker.processors.clientadmin import ClientAdmin
 from smartgo.broker.processors.groupadmin import GroupAdmin
@@ -55,7 +56,7 @@ class AdminCase(SynchronousTestCase):
         self.group_admin = GroupAdmin(broker)
         self.progress_admin = ProgressAdmin(broker)
         self.client_admin = ClientAdmin(broker)
-        self.queue_admin = QueueAdmin(broker)
+        self.queue_admin = QueueAdmin(broker, FilterCache())
         self.settings = LiveSettings(clock, Configuration(broker=BrokerConfig(broker_name="broker-a")))
         self.queue_stats = QueueStats(clock, self.topics, broker.store)
         self.broker_admin = BrokerAdmin(self.stats, self.settings, self.queue_stats, remote_config=True)

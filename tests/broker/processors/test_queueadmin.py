@@ -9,7 +9,14 @@ from twisted.internet.defer import Deferred
 from twisted.trial.unittest import SynchronousTestCase
 
 from smartgo.broker.settings.changes import Who
-from smartgo.schema.bodies import MissingQueues, QueueNames, RetentionReport
+from smartgo.schema.bodies import (
+    ConsumerData,
+    HeartbeatData,
+    MissingQueues,
+    QueueNames,
+    RetentionReport,
+    SubscriptionData,
+)
 from smartgo.schema.codes import RequestCode, ResponseCode
 from smartgo.schema.command import Command
 from smartgo.schema.consumequeue import PREFILL, Unit
@@ -68,6 +75,28 @@ class QueueAdminTests(SynchronousTestCase):
         self.cluster.heartbeat("g", "T", version=2)
         _, body = self.units(consumerGroup="g")
         self.assertEqual({one["eval"] for one in body["queueData"]}, {True})
+
+    def test_sql(self) -> None:
+        """321 for a group that filters by SQL92 shows the expression where it is right; no unit is judged."""
+        self.cluster = Cluster(enablePropertyFilter="true")
+        self.addCleanup(self.cluster.stop)
+        self.fill()
+        for version, text in enumerate(("n > 5 AND name = '\u00e4'", "n >"), 1):
+            data = SubscriptionData(topic="T", sub_string=text, sub_version=version, expression_type="SQL92")
+            consumer = ConsumerData(group_name="g", subscription_data_set=[data])
+            beat = HeartbeatData(client_id="client-1", consumer_data_set=[consumer]).encode()
+            self.assertEqual(self.cluster.ask(Command.request(RequestCode.HEART_BEAT, body=beat)).code, 0)
+            _, body = self.units(consumerGroup="g")
+            self.assertEqual(body["subscriptionData"]["subString"], text)
+            self.assertEqual([one["eval"] for one in body["queueData"]], [False] * 4)
+            if version == 1:
+                self.assertEqual(
+                    body["filterData"],
+                    '{\n\t"clientVersion":1,\n\t"consumerGroup":"g",\n\t"dead":false,\n\t"deadTime":0,\n'
+                    '\t"expression":"n > 5 AND name = \'\u00e4\'",\n\t"expressionType":"SQL92",\n\t"topic":"T"\n}',
+                )
+            else:
+                self.assertEqual(body["filterData"], "null")
 
     def test_nothing_there(self) -> None:
         """321 answers 1 for a queue that is not there; beyond a queue's end it shows the bounds and says why."""
