@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from smartgo.client.administration.resetplan import ResetTarget as ResetTarget
     from smartgo.client.client import Client as Client
     from smartgo.client.consumer import PushConsumer as PushConsumer
+    from smartgo.client.filters import Sql as Sql
     from smartgo.client.internal.processqueue import Thresholds as Thresholds
     from smartgo.client.listening import ConsumeLater as ConsumeLater
     from smartgo.client.listening import ConsumerSettings as ConsumerSettings
@@ -56,6 +57,7 @@ _MODULES: Final = {
     "smartgo.client.administration.resetplan": ("ResetPlan", "ResetTarget"),
     "smartgo.client.client": ("Client",),
     "smartgo.client.consumer": ("PushConsumer",),
+    "smartgo.client.filters": ("Sql",),
     "smartgo.client.internal.processqueue": ("Thresholds",),
     "smartgo.client.listening": ("ConsumeLater", "ConsumerSettings", "Listener"),
     "smartgo.client.messages": ("BODY_LIMIT", "Message", "ReceivedMessage", "SendResult", "SendStatus"),

@@ -15,6 +15,7 @@ from twisted.logger import Logger
 from twisted.python.failure import Failure
 
 from smartgo.client.client import Client
+from smartgo.client.filters import Sql
 from smartgo.client.internal.assignment import Assignment
 from smartgo.client.internal.delivery import ConcurrentDelivery, Delivery, OrderlyDelivery
 from smartgo.client.internal.locks import RENEWAL, QueueLocks
@@ -25,7 +26,7 @@ from smartgo.client.internal.pauses import Pauses
 from smartgo.client.internal.processqueue import ProcessQueue
 from smartgo.client.internal.pulling import Pulling
 from smartgo.client.internal.sendback import SendBack
-from smartgo.client.internal.subscription import EVERYTHING, subscription
+from smartgo.client.internal.subscription import EVERYTHING, lets_in, subscription
 from smartgo.client.listening import ConsumeLater, ConsumerSettings, Listener, outcome
 from smartgo.client.messages import ReceivedMessage
 from smartgo.client.pullconsumer import QueueCalls
@@ -95,11 +96,12 @@ class PushConsumer:
 
     # -- subscriptions ---------------------------------------------------------------------------------------
 
-    def subscribe(self, topic: str, expression: str = EVERYTHING) -> None:
+    def subscribe(self, topic: str, expression: str | Sql = EVERYTHING) -> None:
         """
         Subscribe to a topic, before L{start}. All members of a group must have the same subscriptions.
 
-        @param expression: the tags to consume: C{TagA || TagB}, or C{*} for all messages.
+        @param expression: the tags to consume: C{TagA || TagB}, or C{*} for all messages, or an SQL92 expression over
+            their properties.
         @raise BadName: the topic's name breaks the rules.
         @raise SubscriptionParseFailed: the expression names no tag.
         @raise SettingError: the consumer was started.
@@ -109,7 +111,7 @@ class PushConsumer:
             raise SettingError(f"the consumer of group {self.group} has started already: it is too late to subscribe")
         self._subscribe(topic, expression)
 
-    def _subscribe(self, topic: str, expression: str) -> None:
+    def _subscribe(self, topic: str, expression: str | Sql) -> None:
         self._wants[topic] = subscription(topic, expression, self._clock.wall_ms())
 
     # -- life ------------------------------------------------------------------------------------------------
@@ -123,6 +125,8 @@ class PushConsumer:
         @raise smartgo.errors.SettingError: at once: there is no subscription, the client has a consumer of this group
             already, or this one was started before.
         @raise smartgo.errors.CallFailed: through the Deferred: no registry can be reached; the consumer is not started.
+        @raise smartgo.errors.PeerRefused: through the Deferred: a broker cannot evaluate an SQL92 expression (23: it
+            is wrong, 1: C{enablePropertyFilter} is off); the consumer is not started.
         """
         if self._state != "new":
             raise SettingError(f"the consumer of group {self.group} was started before")
@@ -131,12 +135,15 @@ class PushConsumer:
         return Deferred.fromCoroutine(self._start())
 
     async def _start(self) -> None:
-        for topic in self._wants:
+        for topic, wants in self._wants.items():
             try:
-                await self._client.routes.find(topic)
+                route = await self._client.routes.find(topic)
             except PeerRefused as refusal:
                 if refusal.code != ResponseCode.TOPIC_NOT_EXIST:
                     raise
+            else:
+                if lets_in(wants, "") is None and route.subscribe:
+                    await self._calls.check(route.subscribe[0], wants)
         self._offsets.load()
         self._client.join(consumer=self)
         self._state = "running"

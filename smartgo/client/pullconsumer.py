@@ -14,11 +14,12 @@ import msgspec
 from twisted.internet.defer import Deferred
 
 from smartgo.client.client import Client, header_of, succeeded
+from smartgo.client.filters import Sql
 from smartgo.client.internal.route import MASTER
 from smartgo.client.internal.subscription import EVERYTHING, subscription, wanted
 from smartgo.client.messages import ReceivedMessage, decode_messages
 from smartgo.errors import NotConnected, PeerRefused
-from smartgo.schema.bodies import MessageQueue, SubscriptionData
+from smartgo.schema.bodies import CheckClientBody, MessageQueue, SubscriptionData
 from smartgo.schema.codes import RequestCode
 from smartgo.schema.command import Command
 from smartgo.schema.headerfields import Header
@@ -184,6 +185,17 @@ class QueueCalls:
             place.suggest_which_broker_id,
         )
 
+    async def check(self, queue: MessageQueue, wants: SubscriptionData) -> None:
+        """
+        Have a broker check a subscription whose expression it is to evaluate.
+
+        @raise PeerRefused: code 23, the expression is wrong; code 1, the broker has no such filters.
+        @raise CallFailed: it did not answer.
+        """
+        body = CheckClientBody(client_id=self._client.id, group=self._group, subscription_data=wants)
+        command = Command.request(RequestCode.CHECK_CLIENT_CONFIG, body=body.encode())
+        succeeded(await self._client.remoting.ask(self._address(queue), command))
+
     async def max_offset(self, queue: MessageQueue) -> int:
         """Return the end of a queue: the offset that its next message will have. Raises as L{pull} does."""
         return await self._offset(
@@ -272,12 +284,17 @@ class PullConsumer:
         return self._client.routes.find(topic).addCallback(lambda route: route.subscribe)
 
     def pull(
-        self, queue: MessageQueue, offset: int, expression: str = EVERYTHING, limit: int = BATCH, hold: float = 0.0
+        self,
+        queue: MessageQueue,
+        offset: int,
+        expression: str | Sql = EVERYTHING,
+        limit: int = BATCH,
+        hold: float = 0.0,
     ) -> Deferred[PullResult]:
         """
         Read messages of a queue from an offset on. The Deferred can be cancelled.
 
-        @param expression: the tags to read: C{TagA || TagB}, or C{*} for all messages.
+        @param expression: the tags to read: C{TagA || TagB}, or C{*} for all messages, or an SQL92 expression.
         @param limit: the maximum number of messages; brokers have limits of their own.
         @param hold: seconds that the broker may hold the pull until a message arrives (a long poll).
         @raise SubscriptionParseFailed: through the Deferred: the expression names no tag.
@@ -286,7 +303,9 @@ class PullConsumer:
         """
         return Deferred.fromCoroutine(self._pull(queue, offset, expression, limit, hold))
 
-    async def _pull(self, queue: MessageQueue, offset: int, expression: str, limit: int, hold: float) -> PullResult:
+    async def _pull(
+        self, queue: MessageQueue, offset: int, expression: str | Sql, limit: int, hold: float
+    ) -> PullResult:
         wants = subscription(queue.topic, expression, self._client.env.clock.wall_ms())
         await self._client.routes.find(queue.topic)
         timeout = hold + ANSWER

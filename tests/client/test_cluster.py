@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Coroutine
 from functools import wraps
-from typing import Any
+from typing import Any, ClassVar
 
 from twisted.internet import reactor
 from twisted.internet.defer import Deferred, gatherResults
@@ -44,9 +44,11 @@ class ClusterCase(TestCase):
     Tests with a registry, a broker, and a producer.
 
     @ivar reactor: the one that runs.
+    @ivar settings: more settings of the broker, by their names in a file.
     """
 
     reactor: Any = reactor
+    settings: ClassVar[dict[str, str]] = {}
     timeout = 300
 
     @coroutine
@@ -66,6 +68,7 @@ class ClusterCase(TestCase):
             "mappedFileSizeCommitLog": "1MiB",
             "mappedFileSizeConsumeQueue": "20000",
             "messageDelayLevel": "1s 1s 1s 1s 1s 1s",
+            **self.settings,
         }
         self.node = EmbeddedNode(self.env, configuration_of(self.env, flags), self.fail, fill_disk=True)
         await self.node.start()

@@ -1,5 +1,5 @@
 """
-Filter expressions by tag: C{*} for everything, or tags with C{||} between them.
+Filter expressions: C{*} for everything, tags with C{||} between them, or an SQL92 expression over properties.
 
 Source: C{common/filter/FilterAPI.java}.
 """
@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Final
 
+from smartgo.client.filters import Sql
 from smartgo.client.messages import ReceivedMessage
 from smartgo.errors import SubscriptionParseFailed
 from smartgo.schema.bodies import SubscriptionData
@@ -17,16 +18,21 @@ from smartgo.schema.properties import tag_code
 EVERYTHING: Final = "*"
 
 _BY_TAG: Final = "TAG"
+_BY_SQL: Final = "SQL92"
 
 
-def subscription(topic: str, expression: str, version_ms: int) -> SubscriptionData:
+def subscription(topic: str, expression: str | Sql, version_ms: int) -> SubscriptionData:
     """
     Return the subscription of a group to a topic, in the form of heartbeats.
 
-    @param expression: such as C{TagA || TagB}.
+    @param expression: such as C{TagA || TagB}, or C{Sql("n > 5")}.
     @param version_ms: wall clock; brokers keep the newest of a group's.
     @raise SubscriptionParseFailed: there are separators but no tag.
     """
+    if isinstance(expression, Sql):
+        return SubscriptionData(
+            topic=topic, sub_string=expression.text, sub_version=version_ms, expression_type=_BY_SQL
+        )
     if expression.strip() in ("", EVERYTHING):
         return SubscriptionData(topic=topic, sub_string=EVERYTHING, sub_version=version_ms)
     tags = frozenset(one.strip() for one in expression.split("||") if one.strip())
