@@ -149,7 +149,7 @@ class BrokerConfig(Table, frozen=True, kw_only=True, rename=file_name):
         ),
     )
     slave_read_enable: bool = setting(False, Switch("Redirect consumers to a slave for old messages."))
-    enable_property_filter: bool = setting(False, Switch("Allow SQL92 filters."))
+    enable_property_filter: bool = setting(True, Switch("Allow SQL92 filters."))
     filter_support_retry: bool = setting(False, Switch("Apply SQL92 filters to retried messages too."))
     notify_consumer_ids_changed_enable: bool = setting(
         True, Switch("Tell consumers at once when a member joins or leaves their group.")

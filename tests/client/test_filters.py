@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from importlib import import_module
 from typing import Any, ClassVar
 
 from twisted.internet.defer import Deferred
@@ -33,6 +34,14 @@ class SqlTests(SynchronousTestCase):
 
 
 class FilterCase(ClusterCase):
+    """Tests with brokers whose parser is imported, as its library takes seconds to load on a busy machine."""
+
+    @coroutine
+    async def setUp(self) -> None:  # type: ignore[override]
+        """A registry, a broker and a producer."""
+        import_module("smartgo.broker.sql.parser")
+        await super().setUp()
+
     async def refused(self, work: Deferred[Any], code: int, words: str) -> None:
         """Fail unless a broker refuses something."""
         refusal = await self.assertFailure(work, PeerRefused)
@@ -42,8 +51,6 @@ class FilterCase(ClusterCase):
 
 class FilteredTests(FilterCase):
     """Consumers with filters that a broker evaluates."""
-
-    settings: ClassVar[dict[str, str]] = {"enablePropertyFilter": "true"}
 
     async def fill(self) -> None:
         """Send ten messages with a number, and two without."""

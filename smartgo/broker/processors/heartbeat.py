@@ -55,11 +55,13 @@ class HeartbeatProcessor(Processor):
         self,
         broker: IBroker,
         compile_filter: Callable[[str], object] | None = None,
+        prepare: Callable[[], Deferred[None] | None] = lambda: None,
         expiry: float = EXPIRY,
     ) -> None:
         """
         @param compile_filter: reads an SQL92 expression or raises L{smartgo.errors.SubscriptionParseFailed}; C{None}
             where the broker does not filter by properties.
+        @param prepare: gets ready to read the first of them; C{None} where that is done.
         @param expiry: seconds without a heartbeat after which a member is gone.
         """
         self._clock = broker.env.clock
@@ -70,6 +72,7 @@ class HeartbeatProcessor(Processor):
         self._groups = broker.groups
         self._topics = broker.topics
         self._compile_filter = compile_filter
+        self._prepare = prepare
         self._expiry = expiry
         self._timer: IDelayedCall | None = None
         self._stopped = False
@@ -82,7 +85,8 @@ class HeartbeatProcessor(Processor):
 
     def process(self, peer: IPeer, request: Command) -> Answer | Deferred[Answer]:
         """
-        Answer at once, except a heartbeat whose new group has to be made durable first (D15).
+        Answer at once, except a heartbeat whose new group has to be made durable first (D15), and the first SQL92
+        expression, which waits for the parser.
 
         @raise RequestRefused: as docs/spec/broker says.
         """
@@ -140,6 +144,10 @@ class HeartbeatProcessor(Processor):
             subscriptions = list(known.subscriptions.values())
         else:
             subscriptions = [sound(one) for one in consumer.subscription_data_set if is_topic(one.topic)]
+            if self._compile_filter is not None and any(one.expression_type == SQL92 for one in subscriptions):
+                preparing = self._prepare()  # the group's pulls need it
+                if preparing is not None:
+                    waits.append(preparing)
         self._consumers.register(consumer, subscriptions, peer, data.client_id, request.language, request.version)
 
     def _validate(self, peer: IPeer, data: HeartbeatData) -> None:
@@ -188,7 +196,7 @@ class HeartbeatProcessor(Processor):
             raise RequestRefused(f"no consumer for this group, {name}")
         return request.answer(body=ConsumerList(consumer_id_list=group.client_ids()).encode())
 
-    def _check(self, peer: IPeer, request: Command) -> Answer:
+    def _check(self, peer: IPeer, request: Command) -> Answer | Deferred[Answer]:
         subscription = CheckClientBody.decode(request.body).subscription_data
         if subscription is not None and (subscription.expression_type or "TAG") != "TAG":
             if self._compile_filter is None:
@@ -197,6 +205,9 @@ class HeartbeatProcessor(Processor):
                 )
             if subscription.expression_type != SQL92:
                 raise SubscriptionParseFailed(f"there is no filter of the type {subscription.expression_type[:40]}")
+            preparing = self._prepare()
+            if preparing is not None:
+                return preparing.addCallback(lambda _: self._check(peer, request))
             self._compile_filter(subscription.sub_string)
         return request.answer()
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from functools import partial
 
 from smartgo.broker.figures.queuestats import QueueStats
@@ -27,7 +27,7 @@ from smartgo.broker.processors.send import SendProcessor
 from smartgo.broker.processors.sendback import SendBackProcessor
 from smartgo.broker.processors.storeadmin import StoreAdmin
 from smartgo.broker.processors.topicadmin import TopicAdmin
-from smartgo.broker.sql.expressions import Expression
+from smartgo.broker.sql.lazyparser import LazyParser
 from smartgo.broker.stages.sendstages import send_stages
 from smartgo.remoting.buglog import BugLog
 from smartgo.remoting.dispatch import Dispatcher
@@ -50,8 +50,10 @@ class RequestProcessors:
         """
         clock, limits = broker.env.clock, broker.settings.current.limits
         by_properties = broker.settings.current.broker.enable_property_filter
-        filters = FilterCache(_sql_parser() if by_properties else None)
-        self.heartbeat = HeartbeatProcessor(broker, partial(filters.sql, SQL92) if by_properties else None)
+        parser = LazyParser(broker.env.threads)
+        filters = FilterCache(parser.parse if by_properties else None)
+        compile_filter = partial(filters.sql, SQL92) if by_properties else None
+        self.heartbeat = HeartbeatProcessor(broker, compile_filter, parser.prepare)
         taking_messages: Sequence[IRequestProcessor] = (
             (MasterOnly(broker),)
             if broker.is_slave or broker.transactions is None
@@ -88,10 +90,3 @@ class RequestProcessors:
         bugs = BugLog()
         self.dispatcher = Dispatcher(processors, hooks, bugs=bugs)
         self.second_dispatcher = Dispatcher(processors, hooks, without=MAIN_PORT_ALONE, bugs=bugs)
-
-
-def _sql_parser() -> Callable[[str], Expression]:
-    """Return the function that parses SQL92 filters; its library takes a tenth of a second to load."""
-    from smartgo.broker.sql.parser import SelectorParser
-
-    return SelectorParser().parse

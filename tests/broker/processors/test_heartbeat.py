@@ -12,6 +12,7 @@ from twisted.trial.unittest import SynchronousTestCase
 from zope.interface.verify import verifyObject
 
 from smartgo.broker.processors.heartbeat import HeartbeatProcessor, split_tags
+from smartgo.broker.sql.lazyparser import LazyParser
 from smartgo.errors import BadBody, BadHeader, BadName, RequestRefused, ServiceNotAvailable, SubscriptionParseFailed
 from smartgo.remoting.interfaces import IRequestProcessor
 from smartgo.schema.codes import RequestCode
@@ -543,6 +544,50 @@ class CheckTests(HeartbeatCase):
             self.check("SQL92", "!")
         self.assertEqual(caught.exception.code, 23)
         self.assertRaises(SubscriptionParseFailed, self.check, "XPATH", "a > 5")
+
+
+class ParserTests(HeartbeatCase):
+    """The first SQL92 expression waits for the parser; nothing else does."""
+
+    def setUp(self) -> None:
+        super().setUp()
+        self.threads = self.env.threads
+        self.threads.held.add("filters")
+        parser = LazyParser(self.threads)
+        self.processor = HeartbeatProcessor(FakeBroker(self.env), parser.parse, parser.prepare)
+
+    def raw(self, code: int, body: Any) -> Any:
+        """Ask; a Deferred may come back."""
+        return self.processor.process(FakePeer(), request(code, None, body))
+
+    def test_heartbeat(self) -> None:
+        """A heartbeat with one is answered when the parser is there, one with tags at once."""
+        for kind in ("TAG", None):
+            body = {"clientID": "c", "consumerDataSet": [consumer("g", subscription("T", "A", expressionType=kind))]}
+            answer = self.raw(RequestCode.HEART_BEAT, body)
+            self.assertEqual(received(self.successResultOf(answer) if isinstance(answer, Deferred) else answer).code, 0)
+        self.assertNotIn("filters", self.threads.waiting)
+        body = {"clientID": "c", "consumerDataSet": [consumer("s", subscription("T", "n > 5", expressionType="SQL92"))]}
+        waits = self.raw(RequestCode.HEART_BEAT, body)
+        self.assertNoResult(waits)
+        self.assertEqual(self.threads.release("filters"), 1)
+        self.assertEqual(received(self.successResultOf(waits)).code, 0)
+
+    def test_check(self) -> None:
+        """A check waits as well, and fails then where the expression is wrong; later ones are answered at once."""
+
+        def check(text: str) -> Any:
+            return self.raw(
+                RequestCode.CHECK_CLIENT_CONFIG,
+                {"clientId": "c", "group": "g", "subscriptionData": subscription("T", text, expressionType="SQL92")},
+            )
+
+        right, wrong = check("n > 5"), check("n >")
+        self.assertNoResult(right)
+        self.assertEqual(self.threads.release("filters"), 1)
+        self.assertEqual(received(self.successResultOf(right)).code, 0)
+        self.failureResultOf(wrong, SubscriptionParseFailed)
+        self.assertEqual(received(check("n > 6")).code, 0)
 
 
 class NoFilterTests(CheckTests):

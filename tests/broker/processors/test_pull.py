@@ -63,9 +63,6 @@ class PullTests(ClusterCase):
         self.cluster.heartbeat("CG", "T", version=5)
         self.assertEqual(self.cluster.pull("T", sys_flag=0, sub_version=6)[0].code, 25)
         self.assertEqual(self.cluster.pull("T", sys_flag=0, sub_version=5)[0].code, 0)
-        sql, _ = self.cluster.pull("T", expression_type="SQL92", subscription="a > 1")
-        self.assertEqual(sql.code, 1)
-        self.assertIn("SQL92", sql.remark or "")
 
     def test_commits(self) -> None:
         """An offset that a pull carries is committed."""
@@ -204,10 +201,23 @@ class PullTests(ClusterCase):
         self.assertEqual(self.cluster.broker.store.bounds("%DLQ%CG", 0), (0, 0))
 
 
-class SqlTests(ClusterCase):
-    """A broker that filters by properties."""
+class NoSqlTests(ClusterCase):
+    """A broker that does not filter by properties."""
 
-    settings: ClassVar[dict[str, str]] = {"enablePropertyFilter": "true", "mappedFileSizeConsumeQueue": "20000"}
+    settings: ClassVar[dict[str, str]] = {"enablePropertyFilter": "false"}
+
+    def test_refused(self) -> None:
+        """Expressions other than tags are refused."""
+        self.cluster.send("T")
+        sql, _ = self.cluster.pull("T", expression_type="SQL92", subscription="a > 1")
+        self.assertEqual(sql.code, 1)
+        self.assertIn("SQL92", sql.remark or "")
+
+
+class SqlTests(ClusterCase):
+    """A broker that filters by properties, as it does by default."""
+
+    settings: ClassVar[dict[str, str]] = {"mappedFileSizeConsumeQueue": "20000"}
 
     def send(self, *numbers: int) -> None:
         """Send messages with a property n."""

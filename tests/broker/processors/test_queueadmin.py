@@ -78,8 +78,6 @@ class QueueAdminTests(SynchronousTestCase):
 
     def test_sql(self) -> None:
         """321 for a group that filters by SQL92 shows the expression where it is right; no unit is judged."""
-        self.cluster = Cluster(enablePropertyFilter="true")
-        self.addCleanup(self.cluster.stop)
         self.fill()
         for version, text in enumerate(("n > 5 AND name = '\u00e4'", "n >"), 1):
             data = SubscriptionData(topic="T", sub_string=text, sub_version=version, expression_type="SQL92")
