@@ -199,9 +199,11 @@ def pull_command(topic: str, queue_id: int = 0, offset: int = 0, **more: Any) ->
     return Command.request(RequestCode.PULL_MESSAGE, msgspec.structs.replace(header, **more))
 
 
-def heartbeat(group: str, *topics: str, client_id: str = "client-1", version: int = 1, tags: str = "*") -> bytes:
-    """The body of a heartbeat of one consumer."""
-    names = [] if tags == "*" else tags.split("||")
+def heartbeat(
+    group: str, *topics: str, client_id: str = "client-1", version: int = 1, tags: str = "*", kind: str = "TAG"
+) -> bytes:
+    """The body of a heartbeat of one consumer; C{tags} is an SQL92 expression where C{kind} says so."""
+    names = [] if tags == "*" or kind != "TAG" else tags.split("||")
     subscriptions = [
         SubscriptionData(
             topic=topic,
@@ -209,6 +211,7 @@ def heartbeat(group: str, *topics: str, client_id: str = "client-1", version: in
             sub_version=version,
             tags_set=frozenset(names),
             code_set=frozenset(map(tag_code, names)),
+            expression_type=kind,
         )
         for topic in topics
     ]

@@ -6,6 +6,7 @@ import json
 
 from smartgo.client.client import Client
 from smartgo.client.consumer import PushConsumer
+from smartgo.client.filters import Sql
 from smartgo.client.listening import ConsumerSettings
 from smartgo.client.messages import ReceivedMessage
 from smartgo.schema.bodies import ConsumeFromWhere
@@ -23,7 +24,7 @@ class GroupTests(ClusterCase):
         self.cluster.pump(1.0)
         self.seen: list[ReceivedMessage] = []
 
-    def member(self, name: str = "cg") -> PushConsumer:
+    def member(self, name: str = "cg", expression: str | Sql = "*") -> PushConsumer:
         """A consumer that has read everything, and reported it."""
         client = Client(self.env, REGISTRY)
 
@@ -34,7 +35,7 @@ class GroupTests(ClusterCase):
         self.addCleanup(stop)
         settings = ConsumerSettings(begin=ConsumeFromWhere.CONSUME_FROM_FIRST_OFFSET, stop_timeout=0.0)
         consumer = PushConsumer(client, name, self.seen.extend, settings)
-        consumer.subscribe("T")
+        consumer.subscribe("T", expression)
         consumer.start()
         self.cluster.pump(20.0)
         self.assertEqual(len(self.seen), 20)
@@ -162,6 +163,11 @@ class GroupTests(ClusterCase):
         self.refused("group", "info", "cg", "nobody", status=1)
         self.out("group", "create", "idle")
         self.assertIn("Group idle has no connected members.", self.out("group", "members", "idle"))
+
+    def test_sql(self) -> None:
+        """The SQL92 expression of a group is shown where others show their tags."""
+        self.member(expression=Sql("n IS NULL"))
+        self.assertRegex(self.out("group", "members", "cg"), r"T +n IS NULL +SQL92")
 
     def test_clone(self) -> None:
         """A group stands where another stands."""

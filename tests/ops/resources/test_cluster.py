@@ -199,6 +199,9 @@ class GroupTests(ClusterCase):
         self.front.cluster.heartbeat("audit", "Orders", client_id="10.0.0.1@7")
         self.assertEqual(self.get("/groups/audit/clients")["items"][0]["clientId"], "10.0.0.1@7")
         self.assertEqual(self.get("/groups/audit")["subscriptions"][0]["topic"], "Orders")
+        self.front.cluster.heartbeat("audit", "Orders", client_id="10.0.0.1@7", version=2, tags="n > 5", kind="SQL92")
+        (shown,) = self.get("/groups/audit")["subscriptions"]
+        self.assertEqual((shown["expression"], shown["type"]), ("n > 5", "SQL92"))
         self.assertEqual(self.get("/clients/10.0.0.1%407")["items"][0]["group"], "audit")
         self.assertEqual(self.get("/clients?role=consumer&q=audit")["total"], 1)
         for broker, total in (("broker-a", 1), ("broker-b", 0)):
