@@ -12,7 +12,7 @@ from collections.abc import Iterable
 from typing import Final, NamedTuple
 
 from smartgo.auth.accounts import AccessAccount, AccessRules, Permission, Rights, named
-from smartgo.auth.needs import NEEDS, ResourceNeed, Role, resource_needs
+from smartgo.auth.needs import NEEDS, ResourceNeed, Role, named_needs, resource_needs
 from smartgo.errors import AccessDenied, RequestRefused
 from smartgo.schema.codes import RequestCode
 from smartgo.schema.command import Command
@@ -153,6 +153,31 @@ def check(rules: AccessRules, request: Command, ip: str) -> None:
     decision = decide(rules, request, ip)
     if not decision.allowed:
         raise AccessDenied(decision.reason)
+
+
+def explain(
+    rules: AccessRules, name: str, code: int, topic: str | None, group: str | None, ip: str
+) -> tuple[AccessDecision, str]:
+    """
+    Decide about a request that nobody has sent.
+
+    @param name: the access key that it would name.
+    @param topic: the topic that it would name, if any; C{group} likewise.
+    @param ip: the address that it would come from; empty for one that no pattern matches.
+    @return: the decision for a request that is signed where it has to be; whether it has to be, in words.
+    """
+    account = rules.accounts.get(name)
+    if account is None:
+        return AccessDecision(False, f"no account has accessKey={name}"), "no signature can be right"
+    setting = rules.needs_no_signature(account, ip) if ip else ""
+    signature = f"not needed: {setting} names {ip}" if setting else "needed"
+    need = NEEDS.get(code)
+    if need is None:
+        return authorize(account, code, ()), signature
+    try:
+        return authorize(account, code, named_needs(need, topic, group)), signature
+    except RequestRefused as error:
+        return AccessDecision(False, f"{error}; give it"), signature
 
 
 def _code_name(code: int) -> str:

@@ -269,5 +269,24 @@ def resource_needs(need: CodeNeed, request: Command) -> list[ResourceNeed]:
     return found
 
 
+def named_needs(need: CodeNeed, topic: str | None, group: str | None) -> list[ResourceNeed]:
+    """
+    Return what permissions a request needs that names one topic, one group, or both.
+
+    @raise smartgo.errors.BadBody: it has to name the other, too.
+    """
+    found: list[ResourceNeed] = []
+    for one in need.fields:
+        name = group if one.group else topic
+        if name:
+            found.append(_needed(retry_topic(name) if one.group else name, one.permission))
+        elif one.required:
+            raise MissingResource(f"the request does not name its {'group' if one.group else 'topic'}")
+    if need.body is not None:
+        found += [(retry_topic(group), SUB)] if group else []
+        found += [(topic, SUB)] if topic else []
+    return found
+
+
 def _needed(resource: str, permission: Permission) -> ResourceNeed:
     return resource, SUB if permission is PUB and resource.startswith(retry_topic("")) else permission

@@ -39,6 +39,7 @@ SECTIONS: Final[Mapping[str, Mapping[str, str]]] = {
         "doctor": "Find problems, and what to do about them.",
         "check": "Check a store directory offline.",
         "store": "Store directories, offline: list, dump, verify, repair, compare, export.",
+        "acl": "Access control: test what a key may do.",
         "completion": "Print a completion script.",
     },
 }

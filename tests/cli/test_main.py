@@ -101,6 +101,7 @@ COMMANDS = {
     "alert end": "1",
     "alert receivers": "",
     "alert test": "team",
+    "acl test": "somebody SEND_MESSAGE_V2 --topic Orders --directory /conf",
     "kv ls": "N",
     "kv get": "N k",
     "kv put": "N k2 v2",
@@ -188,6 +189,9 @@ class EveryTests(ClusterCase):
         for dead in (0, 5):
             alerts.observe(ClusterSnapshot(dead={"audit": dead}), self.env.clock.wall_ms(), self.env.clock.seconds())
         files = self.env.files
+        files.make_directories("/conf")
+        rules = b"accounts: [{accessKey: somebody, secretKey: something, topicPerms: [Orders=PUB]}]"
+        files.create("/conf/plain_acl.yml", rules)
         files.create("/broker.conf", b"brokerName=broker-a\n")
         files.create("/definitions.json", self.out("cluster", "export").encode())
         for path, data in read("store-a").files.items():

@@ -1,0 +1,71 @@
+"""C{smartgo acl}."""
+
+from __future__ import annotations
+
+import json
+
+from tests.cli.case import CommandCase
+
+RULES = """
+globalWhiteRemoteAddresses: [10.0.0.1]
+accounts:
+- {accessKey: an-admin, secretKey: admin-secret, admin: true}
+- {accessKey: frontend, secretKey: front-secret, defaultTopicPerm: SUB, topicPerms: [orders=PUB], groupPerms: [g=SUB]}
+"""
+
+
+class AclTests(CommandCase):
+    """Decisions, explained from files."""
+
+    def setUp(self) -> None:
+        super().setUp()
+        self.env.files.make_directories("/conf/acl")
+        self.env.files.create("/conf/plain_acl.yml", RULES.encode())
+
+    def decided(self, allowed: bool, *words: str) -> tuple[str, str]:
+        """Check a decision; return its reason, and what is said of the signature."""
+        arguments = ("acl", "test", *words, "--directory", "/conf", "-o", "json")
+        found = json.loads(self.invoke(*arguments, status=0 if allowed else 77).stdout)
+        self.assertEqual(found["allowed"], allowed)
+        return found["reason"], found["signature"]
+
+    def test_decisions(self) -> None:
+        """The reason names the line of the file that decides."""
+        reason, signature = self.decided(True, "frontend", "310", "--topic", "orders")
+        self.assertEqual(reason, "topicPerms of accessKey=frontend gives PUB for topic orders")
+        self.assertEqual(signature, "needed")
+        reason, _ = self.decided(False, "frontend", "send-message-v2", "--topic", "other")
+        self.assertIn("PUB is needed, defaultTopicPerm of accessKey=frontend gives SUB", reason)
+        self.decided(True, "frontend", "PULL_MESSAGE", "--topic", "other", "--group", "g")
+        reason, _ = self.decided(False, "frontend", "PULL_MESSAGE", "--topic", "other", "--group", "h")
+        self.assertIn("No permission for group h", reason)
+        self.decided(True, "frontend", "HEART_BEAT", "--topic", "other", "--group", "g")
+        self.decided(False, "frontend", "HEART_BEAT", "--topic", "other", "--group", "h")
+        reason, _ = self.decided(False, "frontend", "UPDATE_BROKER_CONFIG")
+        self.assertIn("Need admin permission", reason)
+        self.decided(True, "an-admin", "UPDATE_BROKER_CONFIG")
+
+    def test_signature(self) -> None:
+        """An address without signatures is named."""
+        _, signature = self.decided(True, "an-admin", "25", "--from", "10.0.0.1")
+        self.assertEqual(signature, "not needed: globalWhiteRemoteAddresses names 10.0.0.1")
+        _, signature = self.decided(True, "an-admin", "25", "--from", "10.0.0.2")
+        self.assertEqual(signature, "needed")
+
+    def test_denied(self) -> None:
+        """A key or a code that nobody knows is denied, and so is what does not name its topic."""
+        self.assertEqual(self.decided(False, "stranger", "310")[0], "no account has accessKey=stranger")
+        self.assertIn("is not known to access control", self.decided(False, "an-admin", "4711")[0])
+        self.assertIn("does not name its topic; give it", self.decided(False, "frontend", "310")[0])
+        self.assertIn("NO_CODE is no request code", self.invoke("acl", "test", "k", "NO_CODE", status=2).stderr)
+
+    def test_directory(self) -> None:
+        """By default the files are below the home; a file that cannot be used is named."""
+        home = self.env.host.home()
+        said = self.refused("acl", "test", "frontend", "310", status=78)
+        self.assertIn(f"neither {home}/conf/plain_acl.yml nor", said)
+        self.env.host.variables["ROCKETMQ_HOME"] = ""
+        self.env.host.variables["SMARTGO_HOME"] = "/"
+        self.assertIn("allowed", self.out("acl", "test", "frontend", "310", "--topic", "orders"))
+        self.env.files.create("/conf/acl/x.yml", b"- a")
+        self.assertIn("/conf/acl/x.yml: ", self.refused("acl", "test", "frontend", "310", status=78))
