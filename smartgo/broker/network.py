@@ -2,9 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Any, TypeAlias
+
+from twisted.internet.defer import Deferred
 
 from smartgo.auth.connections import AccessControl
+from smartgo.auth.ruleediting import RuleEditor
 from smartgo.net.limits import Limits
 from smartgo.net.sweeper import Sweeper
 from smartgo.net.tls import ClientTLS, ServerTLS
@@ -12,6 +17,9 @@ from smartgo.remoting.client import RemotingClient
 from smartgo.remoting.interfaces import IRequestHook
 from smartgo.remoting.listeners import ListenerMux
 from smartgo.schema.signature import AccessKey
+
+AccessChange: TypeAlias = "Callable[[Callable[[RuleEditor], object]], Deferred[Any]]"
+"""Calls a function with the files' editor in a thread, puts in force what they say then; fires with its result."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,6 +31,7 @@ class BrokerSecurity:
     @ivar client: how it speaks to registries and other brokers, where that is by TLS.
     @ivar hooks: access control: see each request of its ports.
     @ivar control: the rules that these hooks ask, for what a request does not name itself.
+    @ivar change: has the files of these rules changed; C{None} where access control is off.
     @ivar key: signs its own requests; C{None} where they are not signed.
     """
 
@@ -30,6 +39,7 @@ class BrokerSecurity:
     client: ClientTLS | None = None
     hooks: tuple[IRequestHook, ...] = ()
     control: AccessControl | None = None
+    change: AccessChange | None = None
     key: AccessKey | None = None
 
 

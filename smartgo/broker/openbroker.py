@@ -109,7 +109,7 @@ class OpenBroker:
         network.sweeper.when_stood_still(registrar.stood_still)
         if isinstance(self.replication, SlaveReplication):
             self.replication.master_wanted.add(registrar.register)  # the answers name the master
-        self.requests = RequestProcessors(self, self.replication.processors, network.security.hooks)
+        self.requests = RequestProcessors(self, self.replication.processors, network.security)
         self.server = self._make_server()
 
     def _make_replication(self) -> Replication:

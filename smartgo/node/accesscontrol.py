@@ -6,7 +6,8 @@ All servers of a process share one, and the process signs its own requests with 
 
 from __future__ import annotations
 
-from typing import Final
+from collections.abc import Callable
+from typing import Final, TypeVar
 
 from twisted.application.service import Service
 from twisted.internet.defer import Deferred
@@ -17,6 +18,7 @@ from twisted.python.failure import Failure
 from smartgo.auth.accounts import AccessAccount, AccessRules, Rights
 from smartgo.auth.connections import AccessControl, ConnectionAccess
 from smartgo.auth.keyfile import load_key_file
+from smartgo.auth.ruleediting import RuleEditor
 from smartgo.auth.rulefiles import RuleFiles, Stamp
 from smartgo.config.loading import Configuration
 from smartgo.env.interfaces import IEnvironment
@@ -25,6 +27,8 @@ from smartgo.remoting.connectionhook import ConnectionHook, RequestCheck
 from smartgo.remoting.interfaces import IPeer
 from smartgo.remoting.origin import asker, is_local
 from smartgo.schema.signature import AccessKey
+
+T = TypeVar("T")
 
 PERIOD: Final = 1.0
 """Seconds between two looks at the files."""
@@ -175,6 +179,28 @@ class AccessService(Service):
             self.problem = str(error)
             raise
         self.apply(stamp, rules)
+
+    def change(self, edit: Callable[[RuleEditor], T]) -> Deferred[T]:
+        """
+        Call C{edit} in the thread of the files, put what they say then in force, and fire with its result.
+
+        @raise SettingError: through the Deferred: C{edit} refused, or a file cannot be used. The rules stay as
+            they were.
+        """
+
+        def work() -> tuple[T, Stamp, AccessRules]:
+            editor = RuleEditor(self._env.files, self.files, self._env.clock.wall_ms)
+            result = edit(editor)
+            return result, *editor.read()
+
+        def apply(done: tuple[T, Stamp, AccessRules]) -> T:
+            result, stamp, rules = done
+            if stamp != self._stamp:
+                self.apply(stamp, rules)
+            return result
+
+        changing: Deferred[tuple[T, Stamp, AccessRules]] = self._env.threads.run(LANE, work)
+        return changing.addCallback(apply)
 
     def _tell_notes(self) -> None:
         """Log what has no effect in the files, once as long as it stays the same."""

@@ -57,7 +57,7 @@ def broker_security(
     """Return TLS and access control of a broker. @raise SettingError: the file with its key cannot be used."""
     if access is None:
         return BrokerSecurity(tls, client, key=own_key(env, configuration))
-    return BrokerSecurity(tls, client, (access.hook,), access.control, access.key)
+    return BrokerSecurity(tls, client, (access.hook,), access.control, access.change, access.key)
 
 
 def assemble(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from typing import Any
 
 from twisted.trial.unittest import SynchronousTestCase
@@ -225,6 +226,63 @@ class SecuredTests(SynchronousTestCase):
         lay(self.cluster.env, RULES + account % "invoices=SUB, orders=SUB")
         self.cluster.pump(2 * PERIOD)
         self.assertEqual(self.cluster.signed(reader, back()), (0, ""))
+
+    def change(self, code: int, **fields: str) -> tuple[int, str]:
+        """Ask for a change of the files."""
+        command = Command.request(code, fields=fields)
+        ADMIN.sign(command)
+        answers: list[object] = []
+        self.cluster.client.ask(BROKER, command, 3.0).addBoth(answers.append)
+        self.cluster.pump(0.2)
+        (answer,) = answers
+        assert isinstance(answer, Command), answer
+        return answer.code, answer.remark or ""
+
+    def test_accounts_changed(self) -> None:
+        """An administrator creates, changes and deletes accounts; that holds at once, and the secrets stay secret."""
+        newcomer = AccessKey("newcomer", "newcomer-secret")
+        self.refused("Check signature failed", newcomer, send_command("orders"))
+        fields = {"accessKey": "newcomer", "secretKey": "newcomer-secret", "topicPerms": "orders=PUB,other=SUB"}
+        self.refused("Need admin permission", SENDER, Command.request(50, fields=fields))
+        self.assertEqual(self.change(50, **fields), (0, ""))
+        self.assertEqual(self.cluster.signed(newcomer, send_command("orders")), (0, ""))
+        self.refused("No permission for topic other", newcomer, send_command("other"))
+        self.assertEqual(self.change(50, accessKey="newcomer", secretKey="", defaultTopicPerm="PUB")[0], 0)
+        self.assertEqual(self.cluster.signed(newcomer, send_command("fresh")), (0, ""))
+        code, remark = self.change(50, accessKey="newcomer", secretKey="short")
+        self.assertEqual(code, 209)
+        self.assertIn("account 3: secretKey has to have 7 characters or more", remark)
+        self.assertEqual(self.cluster.signed(newcomer, send_command("fresh")), (0, ""))
+        self.assertEqual(self.change(51, accessKey="newcomer"), (0, ""))
+        self.refused("Check signature failed", newcomer, send_command("orders"))
+        code, remark = self.change(51, accessKey="newcomer")
+        self.assertEqual((code, remark), (210, "there is no account with accessKey=newcomer"))
+        self.assertEqual(self.cluster.signed(SENDER, send_command("orders")), (0, ""))
+
+    def test_white_addresses(self) -> None:
+        """The addresses without signatures are replaced; one that matches all is refused, and so is another file."""
+        self.assertEqual(self.change(53, globalWhiteAddrs="10.0.0.1, 127.0.0.1"), (0, ""))
+        wrong = AccessKey("a-sender", "a-wrong-secret")
+        self.assertEqual(self.cluster.signed(wrong, send_command("orders")), (0, ""))
+        self.assertEqual(self.change(53, globalWhiteAddrs="*")[0], 211)
+        code, remark = self.change(53, globalWhiteAddrs="10.0.0.1", aclFileFullPath="/etc/passwd")
+        self.assertEqual((code, remark), (211, "the file that is named is none of the access control files"))
+        self.assertEqual(self.change(53, globalWhiteAddrs="10.0.0.1", aclFileFullPath=FILE), (0, ""))
+        self.refused("Check signature failed", wrong, send_command("orders"))
+
+    def test_versions(self) -> None:
+        """Each change counts; files are named without their directory, and nothing of them is told."""
+        command = Command.request(52)
+        ADMIN.sign(command)
+        before = self.cluster.ask(command).fields
+        self.assertEqual(json.loads(before["version"])["counter"], 0)
+        self.change(53, globalWhiteAddrs="10.0.0.1")
+        self.change(53, globalWhiteAddrs="10.0.0.2")
+        after = self.cluster.ask(command).fields
+        self.assertEqual(json.loads(after["version"])["counter"], 2)
+        self.assertEqual(json.loads(after["allAclFileVersion"]), {"plain_acl.yml": json.loads(after["version"])})
+        self.assertEqual((after["brokerName"], after["clusterName"]), ("broker-a", "DefaultCluster"))
+        self.assertNotIn("secret", str(after))
 
     def test_replaced(self) -> None:
         """New rules hold for open connections."""

@@ -8,6 +8,8 @@ from functools import partial
 from smartgo.broker.figures.queuestats import QueueStats
 from smartgo.broker.filter import SQL92, FilterCache
 from smartgo.broker.interfaces import IBroker
+from smartgo.broker.network import BrokerSecurity
+from smartgo.broker.processors.accessadmin import AccessAdmin
 from smartgo.broker.processors.brokeradmin import BrokerAdmin
 from smartgo.broker.processors.clientadmin import ClientAdmin
 from smartgo.broker.processors.endtransaction import TransactionProcessor
@@ -31,7 +33,7 @@ from smartgo.broker.sql.lazyparser import LazyParser
 from smartgo.broker.stages.sendstages import send_stages
 from smartgo.remoting.buglog import BugLog
 from smartgo.remoting.dispatch import Dispatcher
-from smartgo.remoting.interfaces import IRequestHook, IRequestProcessor
+from smartgo.remoting.interfaces import IRequestProcessor
 
 
 class RequestProcessors:
@@ -43,11 +45,12 @@ class RequestProcessors:
     @ivar second_dispatcher: of the second port.
     """
 
-    def __init__(self, broker: IBroker, more: Sequence[IRequestProcessor], hooks: Sequence[IRequestHook] = ()) -> None:
+    def __init__(self, broker: IBroker, more: Sequence[IRequestProcessor], security: BrokerSecurity) -> None:
         """
         @param more: processors of replication.
-        @param hooks: access control; settings may be changed over the network where there is one (reliability X7).
+        @param security: access control; settings may be changed over the network where it is on (reliability X7).
         """
+        hooks = security.hooks
         clock, limits = broker.env.clock, broker.settings.current.limits
         by_properties = broker.settings.current.broker.enable_property_filter
         parser = LazyParser(broker.env.threads)
@@ -79,6 +82,7 @@ class RequestProcessors:
             ClientAdmin(broker),
             QueueAdmin(broker, filters),
             StoreAdmin(broker),
+            AccessAdmin(broker.identity, security.change),
             BrokerAdmin(
                 broker.stats,
                 broker.settings,
