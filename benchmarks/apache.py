@@ -32,6 +32,8 @@ BACKLOG_TOPIC = "BenchApacheBacklog"
 QUEUES = 16
 BODY = 1024
 _TICK = 0.1
+_START_PATIENCE = 60.0
+"""Seconds until a producer's first message."""
 
 
 class Pace(msgspec.Struct, frozen=True):
@@ -41,7 +43,7 @@ class Pace(msgspec.Struct, frozen=True):
     seconds: float = 20.0
     """Length of a producer's measured window; the rates it prints are read from two seconds more than their window."""
     warm_up: float = 10.0
-    """Seconds of a producer before its window."""
+    """Seconds of a producer from its first message to its window."""
     backlog: int = 2_000_000
     """Messages a consumer finds."""
     patience: float = 600.0
@@ -296,6 +298,8 @@ class Apache:
             child = self._start("Producer", target, *options)
         try:
             with Control(target.address) as control:
+                earlier = control.stored(TOPIC, QUEUES)
+                _wait_while(child, lambda: control.stored(TOPIC, QUEUES) > earlier, _START_PATIENCE)
                 _sleep_while(child, self._pace.warm_up)
                 before, stored = Reading.of(target, child), control.stored(TOPIC, QUEUES)
                 _sleep_while(child, self._pace.seconds)
@@ -376,5 +380,5 @@ def _wait_while(child: Child, finished: Callable[[], bool], patience: float) -> 
     deadline = time.monotonic() + patience
     while not finished():
         if time.monotonic() > deadline:
-            raise BenchmarkError(f"the consumer did not come to the end in {patience:.0f} s:{child.last_lines()}")
+            raise BenchmarkError(f"the program did not get there in {patience:.0f} s:{child.last_lines()}")
         _sleep_while(child, _TICK)

@@ -21,7 +21,7 @@ from . import (
     runner,
     sparkcli,
 )
-from .compare.cli import compare_command
+from .compare.cli import compare_command, page_command
 from .errors import BenchmarkError
 from .results import Results
 from .scale.cli import scale
@@ -346,6 +346,7 @@ def load_command(arguments: tuple[str, ...]) -> None:
 
 
 main.add_command(compare_command)
+main.add_command(page_command)
 main.add_command(scale)
 main.add_command(sparkcli.spark_command)
 main.add_command(sparkcli.spark_stream_command)

@@ -9,6 +9,8 @@ from pathlib import Path
 import click
 
 from .. import builder, firsttouch
+from ..checkouts import ROOT
+from ..errors import BenchmarkError
 from ..targets import Started, running
 from ..workshop import (
     check_option,
@@ -23,8 +25,8 @@ from ..workshop import (
     warn_when_busy,
     workshop,
 )
-from . import report
-from .results import Comparison, Pace
+from . import page, report
+from .results import Comparison, Pace, load
 from .rows import GOALS, NAMES, ROWS
 from .run import Rounds
 
@@ -99,6 +101,23 @@ def compare_command(
     keep_figures(results, json_path, "compare")
     if check and (results.failures or not all(verdict.met for verdict in results.verdicts)):
         sys.exit(1)
+
+
+@click.command("compare-page")
+@click.argument("figures", type=click.Path(path_type=Path, dir_okay=False, exists=True), metavar="FILE.json")
+@click.argument("docs", type=click.Path(path_type=Path, file_okay=False, exists=True), default=ROOT / "docs")
+def page_command(figures: Path, docs: Path) -> None:
+    """
+    Write the charts and tables of docs/speed.rst from the figures of compare.
+
+    DOCS is the folder of the documentation; default: that of this checkout. Needs matplotlib.
+    """
+    try:
+        written = page.write(load(figures), docs)
+    except BenchmarkError as error:
+        raise click.ClickException(str(error)) from None
+    for path in written:
+        console.print(f"wrote {path}", highlight=False, soft_wrap=True)
 
 
 def _print_line(sentence: str) -> None:

@@ -24,7 +24,7 @@ class Pace(msgspec.Struct, frozen=True):
     seconds: float = 8.0
     """Length of the window of one of Apache's producers."""
     warm_up: float = 5.0
-    """Seconds of a producer before its window."""
+    """Seconds of a producer from its first message to its window."""
     load_seconds: float = 3.0
     """Length of the window of a load of the generator."""
     first_warm_up: float | None = None
