@@ -44,7 +44,8 @@ def text(results: Comparison) -> str:
     others = [name for name in results.names if name != results.reference]
     blocks = [
         facts(results),
-        *(f"**{sentence}**" for sentence in (*results.cautions(), *results.failures)),
+        *(f"**{sentence}**" for sentence in results.cautions()),
+        _failures(results),
         *(
             f".. image:: {_IMAGES}/{name}\n   :alt: {UNITS[quantity]} of each row, by that of {results.reference}"
             for name, (quantity, _) in plots.CHARTS.items()
@@ -67,14 +68,22 @@ def facts(results: Comparison) -> str:
     for target in results.targets:
         known = [str(target[key]) for key in ("commit", "java") if key in target]
         brokers.append(f"``{target['name']}``" + (f" ({', '.join(known)})" if known else ""))
+    rounds = results.options.rounds
     told = (
-        f"Measured on {results.started[:10]}: {results.options.rounds} rounds in {results.took_s / 60:.0f} minutes on "
-        f"{machine.get('processor')}, {machine.get('processors')} processors, {gib} GiB, Linux "
-        f"{machine.get('kernel')}, Python {machine.get('python')}. Brokers: {'; '.join(brokers)}."
+        f"Measured on {results.started[:10]}: {rounds} round{'s' * (rounds > 1)}, {results.took_s / 60:.0f} minutes"
+        f" on {machine.get('processor')}, {machine.get('processors')} processors, {gib} GiB, Linux "
+        f"{str(machine.get('kernel')).partition('-')[0]}, Python {machine.get('python')}. "
+        f"Brokers: {'; '.join(brokers)}."
     )
     if (touch := results.first_touch) is not None:
         told += f" A KiB of new memory cost {touch.first:.2f} µs of CPU at first, {touch.again:.2f} µs once more."
     return told
+
+
+def _failures(results: Comparison) -> str:
+    """Return the first line of each failure, as they are; an empty text for none."""
+    lines = [f"    {sentence.partition(chr(10))[0]}" for sentence in results.failures]
+    return "\n".join(["What went wrong::", "", *lines]) if lines else ""
 
 
 def _ratios(results: Comparison, title: str, quantities: Sequence[Quantity], targets: Sequence[str]) -> str:

@@ -19,7 +19,7 @@ def comparison() -> Comparison:
     """Return two rounds of a producer on three brokers, one of them without its second round, and their starts."""
     names = ("core", "pure", "rocketmq 4.9.7")
     targets: list[Mapping[str, Any]] = [{"name": name, "core": "compiled", "commit": "abc"} for name in names]
-    machine = {"processor": "Fast", "processors": 2, "memory_bytes": 8 << 30, "kernel": "6", "python": "3.11.2"}
+    machine = {"processor": "Fast", "processors": 2, "memory_bytes": 8 << 30, "kernel": "6.1-vm", "python": "3.11.2"}
     made = Comparison("2026-11-23T12:00:00+00:00", machine, targets, "rocketmq 4.9.7", Pace(rounds=2))
     made.first_touch = FirstTouch(2.5, 0.25)
     made.samples = [

@@ -92,10 +92,24 @@ class PageTests(SynchronousTestCase):
     def test_facts(self) -> None:
         """Machine, rounds, versions, the price of memory, and what to beware of are told."""
         text = self.text()
-        for piece in ("2026-11-23", "2 rounds", "Fast, 2 processors, 8 GiB", "Python 3.11.2", "``core`` (abc)"):
+        for piece in (
+            "2026-11-23",
+            "2 rounds, 0 minutes",
+            "Fast, 2 processors, 8 GiB",
+            "Python 3.11.2",
+            "``core`` (abc)",
+        ):
             self.assertIn(piece, text)
         self.assertIn("2.50 µs of CPU at first, 0.25 µs", text)
         self.assertIn("**Fewer than three rounds: a first impression.**", text)
+
+    def test_failures(self) -> None:
+        """What went wrong is told word for word, the first line of each failure."""
+        made = comparison()
+        self.assertNotIn("What went wrong", page.text(made))
+        made.failures = ["consumer on core broke off: `*x_:\n   more", "core: killed"]
+        told = "What went wrong::\n\n    consumer on core broke off: `*x_:\n    core: killed\n\n"
+        self.assertIn(told, page.text(made))
 
     def test_images(self) -> None:
         """The charts stand where C{plots} writes them."""
