@@ -24,7 +24,7 @@ from smartgo.schema.headertemplates import HeaderTemplateCache
 from smartgo.schema.message import HOSTS_MASK, TRANSACTION_MASK
 from smartgo.schema.propertyrewriter import Rewriter
 from smartgo.schema.record import MAGIC, PROPERTIES_LIMIT, SEAL_BEGIN, pack_head
-from smartgo.schema.responses import ResponseFrames
+from smartgo.schema.responses import SendPieces, send_response
 from smartgo.store.tails import LogTail, QueueTail
 
 StoredSend: TypeAlias = "tuple[int, int, int, bool, str, int, tuple[int, int, int, int, list[int] | tuple[int, ...]]]"
@@ -72,10 +72,8 @@ class SendAnswers:
     """
 
     id_prefix: bytes
-    region: str
-    trace_on: bool
-    json: tuple[bytes, ...]
-    binary: tuple[bytes, ...]
+    json: tuple[bytes, bytes, bytes, bytes, bytes]
+    binary: tuple[bytes, bytes, bytes, bytes, bytes, bytes]
 
 
 class PureSendRun:
@@ -98,10 +96,9 @@ class PureSendRun:
         self._log = log
         self._find = find
         self._rules = rules
-        self._answers = answers
+        self._pieces = SendPieces(answers.json, answers.binary)
         self._id_prefix = answers.id_prefix.decode()
         self._rewriter = Rewriter({name: value}, special=[one.decode() for one in rules.special])
-        self._responses = ResponseFrames()
         self._templates = HeaderTemplateCache()
         self._queues: dict[tuple[str, int], QueueTail] = {}
         self._counts: dict[str, list[int]] = {}
@@ -170,14 +167,13 @@ class PureSendRun:
                     break
                 answer = b""
                 if not request.flag & ONE_WAY:
-                    answer = self._responses.send(
+                    answer = send_response(
                         request.encoding,
                         request.opaque,
                         f"{self._id_prefix}{offset:016X}",
                         header.queue_id,
                         queue_offset,
-                        self._answers.region,
-                        self._answers.trace_on,
+                        self._pieces,
                     )
                 unit = _unit_pack(offset, size, code)
                 records += (head, body, queue.topic_part, _pack_length(properties_size), raw)

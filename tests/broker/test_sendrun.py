@@ -105,7 +105,7 @@ class PureRunTests(SynchronousTestCase):
             "count_limit": 3, "later": False, **changes,
         }  # fmt: skip
         pieces = send_pieces("R1", True)
-        answers = SendAnswers(rules["store_host"].hex().upper().encode(), "R1", True, *pieces)
+        answers = SendAnswers(rules["store_host"].hex().upper().encode(), *pieces)
         return self.kind(self.log, self.find, SendRules(**rules), answers)
 
     def find(self, topic: str, queue_id: int) -> QueueTail | None:

@@ -34,7 +34,7 @@ from smartgo.schema.command import Command
 from smartgo.schema.headers.pull import PullRequest
 from smartgo.schema.message import NewMessage
 from smartgo.schema.properties import encode, tag_code
-from smartgo.schema.responses import ResponseFrames
+from smartgo.schema.responses import pull_response
 from smartgo.schema.topics import OFFSET_MOVED_EVENT
 from smartgo.store.interfaces import IMessageFilter, ReadLimit, ReadResult, ReadStatus
 
@@ -100,7 +100,6 @@ class PullProcessor(Processor):
         self._correct = not broker.is_slave or settings.store.offset_check_in_slave
         self._is_without_master = broker.is_without_master
         self._filters = filters
-        self._responses = ResponseFrames()
         self._event_rate = TokenBuckets(_EVENTS_PER_SECOND, _EVENTS_PER_SECOND)
 
     def process(self, peer: IPeer, request: Command) -> Answer | Deferred[Answer]:
@@ -221,7 +220,7 @@ class PullProcessor(Processor):
                     return self._hold(peer, request, header, group, filter)
                 code = _AGAIN
                 suggested = group.broker_id
-        head = self._responses.pull(
+        head = pull_response(
             request.encoding,
             request.opaque,
             code,

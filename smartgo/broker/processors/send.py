@@ -30,7 +30,7 @@ from smartgo.schema.message import HOSTS_MASK, TRANSACTION_MASK, NewMessage
 from smartgo.schema.properties import TagCodes, encode, join
 from smartgo.schema.propertyrewriter import SPECIAL, Rewriter, Rewritten
 from smartgo.schema.record import RECORD_MAXIMUM_BODY
-from smartgo.schema.responses import ResponseFrames, send_pieces
+from smartgo.schema.responses import send_pieces, send_response
 from smartgo.schema.timers import TIMED
 from smartgo.schema.topics import CLOSED_TO_SENDS, RETRY_PREFIX
 from smartgo.store.interfaces import Appended, PutStatus
@@ -90,7 +90,7 @@ class SendProcessor(Processor):
         self._plain: SendRun | None = None  # of the settings in _plain_settings
         self._plain_settings: BrokerConfig | None = None
         broker.topics.when_changed(self._topic_changed)
-        self._responses = ResponseFrames()
+        self._pieces = tuple(send_pieces(self._region, trace_on) for trace_on in (False, True))
         self._tags = TagCodes()
         self._run_topic = ""  # of the messages stored in this run and not yet counted
         self._run_count = 0
@@ -161,14 +161,13 @@ class SendProcessor(Processor):
         self._run_size += appended.end - appended.offset
         if self._sync:
             return self._finish(request, appended, queue_id, rewritten.wait, self._topics.durable(topic))
-        return self._responses.send(
+        return send_response(
             request.encoding,
             request.opaque,
             f"{self._id_prefix}{appended.offset:016X}",
             queue_id,
             appended.queue_offset,
-            self._region,
-            settings.trace_on,
+            self._pieces[settings.trace_on],
         )
 
     # -- runs ------------------------------------------------------------------------------------------------
@@ -216,8 +215,7 @@ class SendProcessor(Processor):
         if not settings.broker_permission & WRITE:
             self._plain = None
             return
-        pieces = send_pieces(self._region, settings.trace_on)
-        answers = SendAnswers(self._id_prefix.encode(), self._region, settings.trace_on, *pieces)
+        answers = SendAnswers(self._id_prefix.encode(), *self._pieces[settings.trace_on])
         self._plain = SendRun(self._store.log_tail, self._queue, self._rules, answers)
 
     def _queue(self, topic: str, queue_id: int) -> QueueTail | None:
@@ -246,14 +244,13 @@ class SendProcessor(Processor):
         return ",".join([f"{prefix}{offset:016X}" for offset in appended.offsets])
 
     def _answer(self, request: Command, appended: Appended, queue_id: int) -> bytes:
-        return self._responses.send(
+        return send_response(
             request.encoding,
             request.opaque,
             self._ids(appended),
             queue_id,
             appended.queue_offset,
-            self._region,
-            self._settings.broker.trace_on,
+            self._pieces[self._settings.broker.trace_on],
         )
 
     def _answer_later(
