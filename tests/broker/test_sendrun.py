@@ -276,7 +276,8 @@ class PureRunTests(SynchronousTestCase):
         self.assert_taken(json_frame({**FIELDS, "f": "49", "n": "broker-a"}), "flags of compression and hosts")
         self.assertEqual(self.assert_taken(json_frame({**FIELDS, "f": "49"}), "").sys_flag, 1)
         for name, value in (("f", "4"), ("f", "8"), ("e", "2"), ("e", "-1"), ("e", "x"), ("h", "2147483648"),
-                            ("g", "1.5"), ("j", ""), ("l", "-"), ("d", "1e3")):  # fmt: skip
+                            ("h", "-2147483649"), ("g", "1.5"), ("g", "9" * 19), ("j", ""), ("l", "-"),
+                            ("d", "1e3")):  # fmt: skip
             for frame in (json_frame, binary_frame):
                 self.assert_not_taken(frame({**FIELDS, name: value}), f"{name}={value}")
         for name in "abcdefgh":
@@ -289,8 +290,18 @@ class PureRunTests(SynchronousTestCase):
         for code in (11, 34, 325):
             self.assert_not_taken(json_frame(FIELDS, code=code), f"code {code}")
             self.assert_not_taken(binary_frame(FIELDS, code=code), f"code {code}")
+        for flag in (-(2**31), 2**31 - 1):
+            self.assertEqual(self.assert_taken(json_frame({**FIELDS, "h": str(flag)}), f"{flag}").flag, flag)
         self.assert_not_taken(json_frame(FIELDS, zz=1), "a strange member")
         self.assert_not_taken(json_frame(LONG), "long names with the code of the short ones")
+
+    def test_large_offsets(self) -> None:
+        """Answers have offsets of more than 32 bits in full."""
+        self.queue.next_offset = offset = 5_000_000_000
+        self.queue.reserved = offset + 100
+        for number, frame in enumerate((json_frame(FIELDS), binary_frame(FIELDS))):
+            (answer,) = self.answers(self.take(frame)[1])
+            self.assertEqual(answer.read(SendResponse).queue_offset, offset + number)
 
     def test_order(self) -> None:
         """Properties are stored in Java's order, however many there are and whatever their names, or not taken."""
@@ -374,6 +385,7 @@ class ChosenRunTests(PureRunTests):
         for old, new in (
             (b'"h":"7"', b'"h":"6","h":"7"'),
             (b'"a":"PG"', b'"a":"\\ud800"'),
+            (b'"a":"PG"', b'"a":"\\udc00"'),
             (b'"a":"PG"', b'"a":"\xed\xa0\x80"'),
             (b'"a":"PG"', b'"a":"\xc0\x80"'),
             (b'"a":"PG"', b'"a":"\xf4\x90\x80\x80"'),
@@ -381,6 +393,7 @@ class ChosenRunTests(PureRunTests):
             (b'"a":"PG"', b'"a":"\\x"'),
             (b'"a":"PG"', b'"a":PG'),
             (b'"opaque":5', b'"opaque":05'),
+            (b'"opaque":5', b'"opaque":-0'),
             (b'"opaque":5', b'"opaque":2147483648'),
             (b'"opaque":5', b'"opaque":5.0'),
             (b'"opaque":5', b'"opaque":5,"opaque":6'),
@@ -391,6 +404,15 @@ class ChosenRunTests(PureRunTests):
             self.assertIn(old, header)
             changed = header.replace(old, new)
             self.assert_not_taken(len(changed).to_bytes(4, "big") + changed + body, f"{new!r}")
+        for excess in range(1, 5):
+            longer = (len(header) + excess).to_bytes(4, "big") + header
+            self.assert_not_taken(longer, f"a header of {excess} bytes more than the frame has")
+        self.assert_not_taken(json_frame({**FIELDS, **{f"x{one}": "" for one in range(52)}}), "65 fields")
+        self.assert_not_taken(binary_frame({**FIELDS, **{f"x{one}": "" for one in range(52)}}), "65 fields")
+        self.assert_taken(json_frame({**FIELDS, **{f"x{one}": "" for one in range(51)}}), "64 fields")
+        whole = binary_frame({**FIELDS, "z": "last"})
+        at = whole.index(b"\0\0\0\4last") + 3
+        self.assert_not_taken(whole[:at] + b"\5" + whole[at + 1 :], "a value that ends within the body")
         block = binary_frame(FIELDS, b"")[25:]
         hidden = struct.pack(">hBhiii", 310, 0, 401, 5, 0, 4 + len(block)) + struct.pack(">i", len(block)) + block
         self.assert_not_taken(struct.pack(">I", len(hidden) | 1 << 24) + hidden + body, "a remark like fields")
