@@ -13,7 +13,6 @@ from smartgo.net.limits import Limits
 from smartgo.net.sweeper import Sweeper
 from smartgo.remoting.pending import Call, PendingCalls
 from smartgo.schema.command import ONE_WAY, Command, encode
-from smartgo.schema.requests import SendHeaders
 
 
 class Line(Protocol):
@@ -85,7 +84,7 @@ class Calls:
 
     _log = Logger()
 
-    __slots__ = ("_counts", "_early", "_limits", "_line", "_pending", "_send_headers", "_sweeper", "ending")
+    __slots__ = ("_counts", "_early", "_limits", "_line", "_pending", "_sweeper", "ending")
 
     def __init__(self, line: Line, sweeper: Sweeper, limits: Limits) -> None:
         self._line: Line = line
@@ -94,7 +93,6 @@ class Calls:
         self._limits = limits
         self._pending: PendingCalls[Deferred[Command]] = PendingCalls()
         self._early: list[_Early] = []
-        self._send_headers: SendHeaders | None = None
         self.ending = ""
 
     def __len__(self) -> int:
@@ -114,7 +112,7 @@ class Calls:
         if line.unsent > limits.unsent_close // 2:
             return fail(CallFailed(f"{line.unsent} B to {line.address} are unsent"))
         command.opaque = opaque = pending.next_opaque()
-        frame = self._encoded(command)
+        frame = encode(command)
         waiter: Deferred[Command] = Deferred(pending.forget)
         deadline = self._sweeper.clock.seconds() + timeout
         pending.add(opaque, Call(waiter, command.code, deadline, timeout, line.chunks))
@@ -124,11 +122,6 @@ class Calls:
         else:
             self._early.append(_Early(frame, opaque, None))
         return waiter
-
-    def _encoded(self, command: Command) -> bytes:
-        if self._send_headers is None:  # most connections of a server never call
-            self._send_headers = SendHeaders()
-        return encode(command, self._send_headers)
 
     def send(self, command: Command) -> Deferred[None] | None:
         """
@@ -142,7 +135,7 @@ class Calls:
             raise self._ended()
         command.flag |= ONE_WAY
         command.opaque = self._pending.next_opaque()
-        frame = self._encoded(command)
+        frame = encode(command)
         if self._line.ready:
             self._line.put(frame)
             return None

@@ -26,7 +26,6 @@ from smartgo.schema.headerfields import Header, from_fields, to_fields
 from smartgo.schema.headers.pull import PullRequest
 from smartgo.schema.headers.send import SendRequestV2
 from smartgo.schema.headertemplates import HeaderTemplateCache
-from smartgo.schema.requests import SendHeaders
 
 H = TypeVar("H", bound=Header)
 
@@ -259,15 +258,13 @@ def _command(parts: JsonHeader | BinaryHeader, encoding: int, body: bytes, raw: 
     return Command(code, opaque, flag, language, version, remark, encoding, body, None, raw, fields)
 
 
-def encode(command: Command, send_headers: SendHeaders | None = None) -> bytes:
+def encode(command: Command) -> bytes:
     """
     Write a whole frame, length word included, in the command's encoding.
 
-    @param send_headers: makes the headers of sends fast to write; without it they are built like all others.
-
     @raise BadHeader: the header does not fit the encoding or its limit.
     """
-    header = _send_header(command, send_headers) or _any_header(command)
+    header = _header(command)
     size = len(header)
     if size > HEADER_LIMIT:
         raise BadHeader(f"header of {size} B exceeds the limit of {HEADER_LIMIT} B")
@@ -275,26 +272,7 @@ def encode(command: Command, send_headers: SendHeaders | None = None) -> bytes:
     return b"".join((prefix, header, command.body))
 
 
-def _send_header(command: Command, send_headers: SendHeaders | None) -> bytes | None:
-    """Write the header of a plain send of ours."""
-    if (
-        send_headers is None
-        or command.header.__class__ is not SendRequestV2
-        or command.encoding != JSON
-        or command._fields is not None
-        or command.raw
-        or command.remark is not None
-        or command.version != VERSION
-        or command.language != LANGUAGE
-    ):
-        return None
-    try:
-        return send_headers.write(command.code, command.opaque, command.flag, command.header)
-    except UnicodeEncodeError:
-        return None
-
-
-def _any_header(command: Command) -> bytes:
+def _header(command: Command) -> bytes:
     fields = command._fields
     if fields is None:
         fields = command.fields if command.raw or command.header is None else to_fields(command.header)
