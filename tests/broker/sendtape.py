@@ -45,6 +45,7 @@ LONG: Final = {
 }  # fmt: skip
 ODD_NUMBERS: Final = ("", "-", "-1", "x", "1.0", "1e3", " 1", "007", "-0", "99999999999", "9" * 18, "9" * 19, "9" * 25,
                       "null", "+1", "2147483647", "2147483648", "-2147483648", "-2147483649", "\u0661")  # fmt: skip
+_RUNTIME_INFO: Final = RequestCode.GET_BROKER_RUNTIME_INFO.to_bytes(2, "big")  # its answer has the process's figures
 CHANGES: Final = ("queues", "delete", "trace", "permission", "time")
 
 
@@ -184,7 +185,9 @@ class Tape:
         header = self._odd_binary(code, fields, flag) if chance.random() < 0.5 else self._odd_json(code, fields, flag)
         if chance.random() < 0.02:
             at = chance.randrange(len(header))
-            header = header[:at] + bytes([chance.randrange(256)]) + header[at + 1 :]
+            changed = header[:at] + bytes([chance.randrange(256)]) + header[at + 1 :]
+            if not changed.startswith(_RUNTIME_INFO):
+                header = changed
         binary = header[:1] != b"{" and header[:1].strip() != b""
         return struct.pack(">ii", 4 + len(header) + len(body), len(header) | binary << 24) + header + body
 
