@@ -607,6 +607,18 @@ class StayingHubTests(CompiledHubTestCase):
         self.turn()
         self.assertEqual((ended, self.source.ended), ([2, 2], 3))
 
+    def test_returns(self) -> None:
+        """After bytes went to a link the reactor has its turn first, however soon more come: work may wait there."""
+        link, end = self.joined()
+        frame = with_length(json_frame(FIELDS))
+        link.dataReceived = lambda data: self.assertTrue(end.send(frame))  # type: ignore[method-assign]
+        self.source.when_awaited = lambda: True
+        end.send(frame + with_length(b"\0\0\0\0pull"))
+        self.turn()
+        self.assertEqual((link.frames, self.source.ended), ([1, 1], 2))
+        self.turn()
+        self.assertEqual((link.frames, self.source.ended), ([1, 1, 1], 3))
+
     def test_left(self) -> None:
         """A link that leaves while the hub stays, and takes the hub's descriptor with it, does no harm."""
         link, end, lane = self.attach(self.source)
