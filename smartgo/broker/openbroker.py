@@ -187,9 +187,9 @@ class OpenBroker:
         create_built_in(self.topics, self.settings.current.broker, levels)
         self.groups.create_built_in()
         adopt(self.topics, self.store.queues(), self.store.last_at)
-        self.offsets.keep_within(lambda topic, queue_id: self.store.bounds(topic, queue_id)[1])
         if self.transactions is not None:
             await self.transactions.start()  # before anything is appended: it looks at the last record of the log
+        self.offsets.keep_within(lambda topic, queue_id: self.store.bounds(topic, queue_id)[1])
         if self.delay.start(self.progress.load()):
             await self.progress.save()
         if self.timed is not None:

@@ -12,11 +12,12 @@ from collections.abc import Iterator
 from typing import Final, NamedTuple
 
 from smartgo.broker.stages.pendingtransactions import TransactionVerdict
+from smartgo.broker.tables.offsets import OffsetTable
 from smartgo.errors import BadRecord, NoSuchMessage
 from smartgo.schema.message import COMMIT, TRANSACTION_MASK, StoredMessage
 from smartgo.schema.record import decode
 from smartgo.schema.topics import CHECK_MAX_TIME_TOPIC, HALF_TOPIC, OP_HALF_TOPIC
-from smartgo.schema.transactions import HalfMessage, finished_offsets, read_half
+from smartgo.schema.transactions import TRANSACTION_GROUP, HalfMessage, finished_offsets, read_half
 from smartgo.store.interfaces import IMessageStore, ReadLimit, ReadStatus
 
 _RECORDS: Final = 64  # the newest of one topic, which are copies of one message, or have the hash of its key
@@ -106,6 +107,21 @@ class TransactionLookup:
                 break
             at = following
         return False
+
+
+def start_positions(store: IMessageStore, offsets: OffsetTable) -> tuple[int, int]:
+    """
+    Return where a start begins to read the half and the op queue: at the saved offsets.
+
+    At both beginnings where an offset is ahead of its queue: a slave, which is a master now, copied the table, but not
+    the log as far, and an undecided message may have no later copy here.
+    """
+    bounds = [store.bounds(topic, 0) for topic in (HALF_TOPIC, OP_HALF_TOPIC)]
+    saved = [offsets.query(TRANSACTION_GROUP, topic, 0) for topic in (HALF_TOPIC, OP_HALF_TOPIC)]
+    half, op = (low if offset is None else max(offset, low) for offset, (low, _) in zip(saved, bounds, strict=True))
+    if half > bounds[0][1] or op > bounds[1][1]:
+        return bounds[0][0], bounds[1][0]
+    return half, op
 
 
 async def read_queue(store: IMessageStore, topic: str, offset: int) -> tuple[list[StoredMessage], int]:

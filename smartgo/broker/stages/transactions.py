@@ -25,7 +25,7 @@ from zope.interface import implementer
 
 from smartgo.broker.settings.current import CurrentSettings
 from smartgo.broker.stages.pendingtransactions import CheckRules, Due, PendingTransactions, TransactionVerdict
-from smartgo.broker.stages.transactionlookup import TransactionLookup, read_queue
+from smartgo.broker.stages.transactionlookup import TransactionLookup, read_queue, start_positions
 from smartgo.broker.tables.adoption import adopt_destination
 from smartgo.broker.tables.brokertables import BrokerTables
 from smartgo.env.interfaces import IClock
@@ -102,7 +102,7 @@ class Transactions:
 
     async def start(self) -> None:
         """Find out what is undecided, and begin with rounds of check-backs."""
-        half, op = self._position(HALF_TOPIC), self._position(OP_HALF_TOPIC)
+        half, op = start_positions(self._store, self._offsets)
         self._saved = half, op
         self.pending = PendingTransactions(half, op)
         while self.pending.op_end < self._store.bounds(OP_HALF_TOPIC, 0)[1]:
@@ -124,11 +124,6 @@ class Transactions:
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None
-
-    def _position(self, topic: str) -> int:
-        low, high = self._store.bounds(topic, 0)
-        saved = self._offsets.query(TRANSACTION_GROUP, topic, 0)
-        return low if saved is None else min(max(saved, low), high)
 
     async def read_halves(self) -> None:
         """Note the half messages that are readable and not noted yet."""

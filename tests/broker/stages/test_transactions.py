@@ -427,6 +427,20 @@ class RestartTests(TransactionCase):
         (pending,) = self.transactions.pending.undecided()
         self.assertEqual((pending.checks, pending.key), (2, ("PG", "T", "U2")))
 
+    def test_offsets_ahead(self) -> None:
+        """A slave that becomes a master with offsets that are newer than its log finds what is undecided."""
+        first = self.half()
+        self.half()
+        self.end(first, COMMIT)
+        for topic, offset in ((HALF_TOPIC, 9), (OP_HALF_TOPIC, 5)):
+            self.cluster.broker.offsets.commit(TRANSACTION_GROUP, topic, 0, offset)
+            self.restart()
+            self.assertEqual([one.key for one in self.transactions.pending.undecided()], [("PG", "T", "U2")])
+        self.cluster.pump(10.5)
+        (check,) = self.checks()
+        self.assertEqual(self.end(check, COMMIT).code, 0)
+        self.assertEqual(self.seen(), [b"half"] * 2)
+
 
 class RefusedTests(TransactionCase):
     """A store that takes nothing for a while."""
