@@ -30,10 +30,12 @@ from smartgo.ha.interfaces import SlaveState
 from smartgo.ops.figures.retentionmetrics import removals
 from smartgo.ops.figures.storefigures import recovery_metrics, store_figures
 from smartgo.ops.figures.timermetrics import timer_metrics
+from smartgo.ops.figures.transactionmetrics import transaction_metrics
 from smartgo.schema.bodies import ConsumeStats
 from smartgo.schema.codes import LANGUAGE_NAMES
 from smartgo.schema.lag import lag_over
 from smartgo.schema.topics import DLQ_PREFIX, RETRY_PREFIX, SCHEDULE_TOPIC, queue_ids
+from smartgo.schema.transactions import TRANSACTION_GROUP
 
 SERIES: Final = 500
 """Topics, and pairs of group and topic, that have series of their own: with so many, a question takes 50 to 100 ms."""
@@ -101,6 +103,9 @@ class OpenBrokerMetrics:
         yield from self._replication()
         if self._broker.timed is not None:
             yield from timer_metrics(self._broker.timed, _NODE, self._node)
+        if self._broker.transactions is not None:
+            now_ms = self._env.clock.wall_ms()
+            yield from transaction_metrics(self._broker.transactions, _NODE, self._node, now_ms)
         yield self._gauge(
             "smartgo_metrics_dropped", "Topics, and pairs of group and topic, without series of their own.",
             self._dropped,
@@ -261,6 +266,8 @@ class OpenBrokerMetrics:
         found: dict[tuple[str, str], ConsumeStats] = {}
         pairs = self._broker.offsets.items()
         for group, topic, _ in pairs:
+            if group == TRANSACTION_GROUP:
+                continue
             stats = progress.count(group, topic, questions)
             if stats is None:
                 continue
