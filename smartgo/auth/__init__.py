@@ -1,1 +1,1 @@
-"""Access control: accounts and their rights, signatures, what each request code needs. No sockets, files or clocks."""
+"""Access control: accounts and their rights, signatures, what each request code needs, and the files with all that."""
