@@ -81,18 +81,22 @@ class Cluster:
         peer: Peer,
         home: str,
         settings: Mapping[str, str] | None = None,
+        registry_settings: Mapping[str, str] | None = None,
         store: str | None = None,
         broker_port: int | None = None,
         tls: Certificates | None = None,
         tls_mode: str = "enforcing",
+        key: tuple[str, str] | None = None,
     ) -> None:
         """
         @param home: a folder of its own, absolute.
+        @param registry_settings: further settings of a registry of ours.
         @param store: the broker's store; by default below C{home}.
+        @param key: the access key and the secret of requests that the test itself sends.
         @param broker_port: where message ids of an existing store point to; by default a free one.
         """
         ports = PORTS.take(5)
-        registry = Plan(ports + 4, home, tls=tls, tls_mode=tls_mode)
+        registry = Plan(ports + 4, home, settings=registry_settings or {}, tls=tls, tls_mode=tls_mode, key=key)
         broker = Plan(
             broker_port or ports + 2,
             home,
@@ -101,6 +105,7 @@ class Cluster:
             settings=settings or {},
             tls=tls,
             tls_mode=tls_mode,
+            key=key,
         )
         self.peer = peer
         self.registry: Node = peer.registry(registry)

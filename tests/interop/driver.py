@@ -98,17 +98,24 @@ class Driver:
     """
 
     def __init__(
-        self, generation: str, home: str, encoding: str = "JSON", tls: str | None = None, network: str = ""
+        self,
+        generation: str,
+        home: str,
+        encoding: str = "JSON",
+        tls: str | None = None,
+        network: str = "",
+        key: tuple[str, str] | None = None,
     ) -> None:
         """
         @param home: a folder for its log files and what the client library writes.
         @param encoding: of request headers, C{"JSON"} or C{"ROCKETMQ"} (binary).
         @param tls: the client's C{tls.properties}; all connections are TLS then.
         @param network: the network namespace to run in; empty for the machine's own.
+        @param key: the access key and the secret that requests are signed with.
         """
         jars = GENERATIONS[generation]
         self.generation = generation
-        self.name = f"java-{generation}-{encoding.lower()}" + ("-tls" if tls else "")
+        self.name = f"java-{generation}-{encoding.lower()}" + ("-tls" if tls else "") + (f"-{key[0]}" if key else "")
         temporary = os.path.join(home, f"{self.name}-tmp")
         os.makedirs(temporary, exist_ok=True)
         flags = [
@@ -128,6 +135,10 @@ class Driver:
             flags.append("-Djava.security.manager=allow")
         if tls:
             flags += ["-Dtls.enable=true", f"-Dtls.config.file={tls}"]
+        if key:
+            flags += [f"-Dinterop.accessKey={key[0]}", f"-Dinterop.secretKey={key[1]}"]
+            with open(os.path.join(rocketmq_home(home), "conf", "tools.yml"), "w") as file:  # mqadmin's
+                file.write(f"accessKey: {key[0]}\nsecretKey: {key[1]}\n")
         command = [*enter(network), *java_command(*flags, "-cp", f"{jars.classes}:{jars.jars}/*", "interop.Main")]
         self._calls: dict[int, Call] = {}
         self._ids = itertools.count(1)

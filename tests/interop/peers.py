@@ -7,6 +7,8 @@ themselves are checked.
 
 from __future__ import annotations
 
+import base64
+import hmac
 import json
 import os
 import signal
@@ -64,6 +66,7 @@ class Plan:
     @ivar host: the address to listen on and to be known by.
     @ivar network: the network namespace to run in; empty for the machine's own.
     @ivar environment: environment variables of the process, beside those that its kind needs.
+    @ivar key: the access key and the secret that requests to it are signed with.
     """
 
     port: int
@@ -78,6 +81,7 @@ class Plan:
     host: str = "127.0.0.1"
     network: str = ""
     environment: Mapping[str, str] = field(default_factory=dict)
+    key: tuple[str, str] | None = None
 
     @property
     def address(self) -> str:
@@ -365,7 +369,14 @@ def answer(
     Send one request and return its answer; C{None} when nobody listens, or there is no answer
     in time. Written by hand: it must not depend on what is tested.
     """
-    told = {"code": code, "flag": 0, "language": "PYTHON", "opaque": 1, "version": 409, "extFields": fields or {}}
+    told = {
+        "code": code,
+        "flag": 0,
+        "language": "PYTHON",
+        "opaque": 1,
+        "version": 409,
+        "extFields": _signed(plan, fields, content),
+    }
     header = json.dumps(told).encode()
     length = 4 + len(header) + len(content)
     frame = length.to_bytes(4, "big") + len(header).to_bytes(4, "big") + header + content
@@ -379,6 +390,16 @@ def answer(
                 return _exchange(secure, frame)
     except OSError:
         return None
+
+
+def _signed(plan: Plan, fields: Mapping[str, str] | None, content: bytes) -> dict[str, str]:
+    """Return the fields of a request, signed where there is a key."""
+    told = dict(fields or {})
+    if plan.key is not None:
+        told["AccessKey"] = plan.key[0]
+        text = "".join(told[name] for name in sorted(told)).encode() + content
+        told["Signature"] = base64.b64encode(hmac.digest(plan.key[1].encode(), text, "sha1")).decode()
+    return told
 
 
 def _processor_seconds(pid: int) -> float:

@@ -50,7 +50,7 @@ final class Administration {
 
     /** Creates "topic" with "queues" queues on the broker at "address"; returns when the registry tells its route. */
     static Map<String, Object> topic(Command command) throws Exception {
-        DefaultMQAdminExt admin = new DefaultMQAdminExt(TIMEOUT_MS);
+        DefaultMQAdminExt admin = new DefaultMQAdminExt(Access.hook(), TIMEOUT_MS);
         admin.setNamesrvAddr(command.text("namesrv"));
         admin.setInstanceName("topic" + System.nanoTime() + "-" + ProcessHandle.current().pid());
         admin.setVipChannelEnabled(false);
@@ -80,7 +80,7 @@ final class Administration {
 
     /** Asks what no mqadmin command does; the answer is an event, as the client library read it. */
     static Map<String, Object> ask(Command command) throws Exception {
-        DefaultMQAdminExt admin = new DefaultMQAdminExt(TIMEOUT_MS);
+        DefaultMQAdminExt admin = new DefaultMQAdminExt(Access.hook(), TIMEOUT_MS);
         admin.setNamesrvAddr(command.text("namesrv"));
         admin.setInstanceName("ask" + System.nanoTime() + "-" + ProcessHandle.current().pid());
         admin.setVipChannelEnabled(false);

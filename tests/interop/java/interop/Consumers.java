@@ -93,7 +93,8 @@ final class Consumers {
      * or to SQL with the flag "sql". "failTimes" is how often each message is refused, -1 for ever.
      */
     static Map<String, Object> push(Command command) throws Exception {
-        DefaultMQPushConsumer consumer = new DefaultMQPushConsumer(command.text("group"));
+        DefaultMQPushConsumer consumer = new DefaultMQPushConsumer(command.text("group"), Access.hook(),
+            new AllocateMessageQueueAveragely());
         consumer.setNamesrvAddr(command.text("namesrv"));
         consumer.setInstanceName("push" + INSTANCES.incrementAndGet() + "-" + ProcessHandle.current().pid());
         consumer.setVipChannelEnabled(false);
@@ -174,7 +175,7 @@ final class Consumers {
      * may come twice (once before the seek, once more after it): the first does not count, the second counts once.
      */
     static Map<String, Object> lite(Command command) throws Exception {
-        DefaultLitePullConsumer consumer = new DefaultLitePullConsumer(command.text("group"));
+        DefaultLitePullConsumer consumer = new DefaultLitePullConsumer(command.text("group"), Access.hook());
         consumer.setNamesrvAddr(command.text("namesrv"));
         consumer.setInstanceName("lite" + INSTANCES.incrementAndGet() + "-" + ProcessHandle.current().pid());
         consumer.setVipChannelEnabled(false);

@@ -85,7 +85,11 @@ public final class Main {
             command.event("done", run(command));
         } catch (Throwable error) {
             Map<String, Object> fields = new HashMap<>();
-            fields.put("error", error.toString());
+            StringBuilder text = new StringBuilder(error.toString());
+            for (Throwable cause = error.getCause(); cause != null; cause = cause.getCause()) {
+                text.append("; caused by ").append(cause);
+            }
+            fields.put("error", text.toString());
             command.event("failed", fields);
             error.printStackTrace();
         }

@@ -65,7 +65,7 @@ final class Producers {
         synchronized (STARTED) {
             DefaultMQProducer producer = STARTED.get(key);
             if (producer == null) {
-                producer = prepare(new DefaultMQProducer(group), command);
+                producer = prepare(new DefaultMQProducer(group, Access.hook()), command);
                 producer.start();
                 STARTED.put(key, producer);
             }
@@ -275,7 +275,8 @@ final class Producers {
 
     /** Sends one half message for each of "verdicts"; a check of an undecided one is answered with commit. */
     static Map<String, Object> transaction(Command command) throws Exception {
-        TransactionMQProducer producer = new TransactionMQProducer(command.text("group", "interop-transactions"));
+        TransactionMQProducer producer = new TransactionMQProducer(command.text("group", "interop-transactions"),
+            Access.hook());
         producer.setTransactionListener(new TransactionListener() {
             @Override
             public LocalTransactionState executeLocalTransaction(Message message, Object verdict) {

@@ -28,7 +28,7 @@ final class Readers {
     }
 
     private static DefaultMQPullConsumer start(String group, String namesrv) throws Exception {
-        DefaultMQPullConsumer consumer = new DefaultMQPullConsumer(group);
+        DefaultMQPullConsumer consumer = new DefaultMQPullConsumer(group, Access.hook());
         consumer.setNamesrvAddr(namesrv);
         consumer.setInstanceName("reader" + INSTANCES.incrementAndGet() + "-" + ProcessHandle.current().pid());
         consumer.setVipChannelEnabled(false);

@@ -21,7 +21,7 @@ final class Searches {
 
     /** Looks for each of "rows", a topic and a key, with "unique" a unique key; an event tells the ids of each. */
     static Map<String, Object> search(Command command) throws Exception {
-        DefaultMQAdminExt admin = new DefaultMQAdminExt(Administration.TIMEOUT_MS);
+        DefaultMQAdminExt admin = new DefaultMQAdminExt(Access.hook(), Administration.TIMEOUT_MS);
         admin.setNamesrvAddr(command.text("namesrv"));
         admin.setInstanceName("search" + System.nanoTime() + "-" + ProcessHandle.current().pid());
         admin.setVipChannelEnabled(false);

@@ -1,0 +1,100 @@
+"""Access control: the official clients and tools with right and wrong keys."""
+
+from __future__ import annotations
+
+import os
+from typing import Any
+
+from tests.interop.case import Cluster, InteropCase, driver
+from tests.interop.driver import CommandFailed, Driver, rocketmq_home
+from tests.interop.peers import SMARTGO, chosen
+
+ADMIN, PRODUCER, CONSUMER = (("an-admin", "admin-secret"), ("a-producer", "prod-secret"), ("a-consumer", "cons-secret"))
+FORGER = ("an-admin", "wrong-secret")
+RULES = """
+accounts:
+- {accessKey: an-admin, secretKey: admin-secret, admin: true}
+- {accessKey: a-producer, secretKey: prod-secret, topicPerms: [orders=PUB]}
+- {accessKey: a-consumer, secretKey: cons-secret, topicPerms: [orders=SUB], groupPerms: [billing=SUB]}
+"""
+
+
+class AccessTests(InteropCase):
+    """A broker with access control; a registry with it as well, where the registry is ours."""
+
+    def _running(self, registry: bool) -> Cluster:
+        home = self.home
+        settings = {"aclEnable": "true"}
+        folder = os.path.join(rocketmq_home(home), "conf")
+        with open(os.path.join(folder, "plain_acl.yml"), "w") as file:
+            file.write(RULES)
+        more = {"aclPath": folder, "accessKey": ADMIN[0], "secretKey": ADMIN[1]}
+        if chosen() is SMARTGO:
+            settings |= more
+        cluster = Cluster(chosen(), home, settings, settings if registry else None, key=ADMIN)
+        self.addCleanup(cluster.end)
+        cluster.start()
+        return cluster
+
+    def _with(self, generation: str, key: tuple[str, str]) -> Driver:
+        java = Driver(generation, self.home, "JSON", key=key)
+        self.addCleanup(java.process.kill)
+        return java
+
+    def _refused(self, java: Driver, what: str, **arguments: Any) -> str:
+        """Check that a command fails, and return why."""
+        return str(self.assertRaises(CommandFailed, java.ask, what, retries=0, timeoutMs=5000, **arguments))
+
+    def _round_trip(self, generation: str, cluster: Cluster) -> None:
+        where = {"namesrv": cluster.namesrv}
+        admin, producer, consumer = (self._with(generation, key) for key in (ADMIN, PRODUCER, CONSUMER))
+        for topic in ("orders", "other"):
+            admin.ask("topic", topic=topic, queues=2, address=cluster.broker.address, **where)
+        self.assertEqual(len(producer.start("send", topic="orders", count=5, **where).all_of("sent")), 5)
+        pushed = consumer.start("push", name="c", group="billing", topics={"orders": "*"}, fromFirst=True, **where)
+        pushed.wait_for("message", 5, 60)
+        consumer.ask("push.stop", name="c")
+        for java, topic in ((producer, "other"), (consumer, "orders")):
+            said = self._refused(java, "send", topic=topic, **where)
+            self.assertIn("CODE: 1 ", said)
+            self.assertIn("ermission", said)
+        refused, given = (java.mqadmin(f"updateTopic -n {cluster.namesrv} -b {cluster.broker.address} -t fresh")[0]
+                          for java in (producer, admin))  # fmt: skip
+        self.assertNotIn("success", refused)
+        self.assertIn("success", given, admin.process.tail)
+        for java in (admin, producer, consumer):
+            java.close()
+
+    def _strangers(self, generation: str, cluster: Cluster) -> list[str]:
+        """Return why a client with a wrong secret and one without a key may not send."""
+        forger = self._with(generation, FORGER)
+        told = [
+            self._refused(java, "send", topic="orders", namesrv=cluster.namesrv)
+            for java in (forger, driver(generation))
+        ]
+        forger.close()
+        self._forget(cluster.namesrv)
+        return told
+
+    def test_broker(self) -> None:
+        """Behind a registry that everybody may ask, the broker decides by key, topic and group."""
+        cluster = self._running(registry=False)
+        for generation in ("4.9", "5.3"):
+            self._round_trip(generation, cluster)
+            for said, reason in zip(
+                self._strangers(generation, cluster),
+                ("Check signature failed for accessKey=an-admin", "No accessKey is configured"),
+                strict=True,
+            ):
+                self.assertIn("CODE: 1 ", said)
+                self.assertIn(reason, said)
+
+    def test_registry(self) -> None:
+        """A registry with access control gives routes to those with a key alone."""
+        if chosen() is not SMARTGO:
+            return  # it has none
+        cluster = self._running(registry=True)
+        for generation in ("4.9", "5.3"):
+            self._round_trip(generation, cluster)
+            for said in self._strangers(generation, cluster):
+                self.assertNotIn("sent", said.split(":")[0])
