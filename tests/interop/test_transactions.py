@@ -2,8 +2,13 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+from typing import ClassVar
+
 from tests.interop.case import InteropCase, driver, ids, ids_of, texts
-from tests.interop.driver import CommandFailed
+from tests.interop.driver import Call, CommandFailed
+from tests.interop.peers import SMARTGO
+from tests.interop.test_ha import Pair
 
 
 class TransactionTests(InteropCase):
@@ -36,6 +41,74 @@ class TransactionTests(InteropCase):
     def test_5_3(self) -> None:
         """Committed messages arrive, rolled back ones do not, undecided ones are asked for (5.3)."""
         self._transactions("5.3")
+
+
+class SurvivingTests(InteropCase):
+    """Transactions that are undecided when their broker is killed: the producer stays, and is asked by the next one."""
+
+    settings: ClassVar[dict[str, str]] = {"transactionCheckInterval": "2000", "transactionTimeOut": "1000"}
+
+    def _undecided(self, generation: str, namesrv: str, address: str) -> tuple[str, Call, Call]:
+        """Send a committed, a rolled back and two undecided messages; return the topic, the calls of both clients."""
+        where = {"namesrv": namesrv}
+        client, topic = driver(generation), self.name("tx")
+        client.ask("topic", topic=topic, queues=1, address=address, **where)
+        consumer = client.start("push", name=topic, group=topic, topics={topic: "*"}, **where)
+        consumer.result()
+        self.addCleanup(client.ask, "push.stop", name=topic)
+        verdicts = ["COMMIT_MESSAGE", "ROLLBACK_MESSAGE", "UNKNOW", "UNKNOW"]
+        call = client.start("transaction", topic=topic, group=f"{topic}-producer", verdicts=verdicts, **where)
+        self.assertEqual({event["status"] for event in call.all_of("sent")}, {"SEND_OK"})
+        return topic, call, consumer
+
+    def _assert_committed(self, topic: str, call: Call, consumer: Call, timeout: float) -> None:
+        """Fail unless what was undecided is asked for and arrives; what was rolled back never does."""
+        consumer.wait(lambda: len(set(texts(consumer.of("message")))) >= 3, timeout, "three messages")
+        self.assertEqual(sorted(set(texts(consumer.of("message")))), [f"{topic}-{n}" for n in (0, 2, 3)])
+        self.assertEqual({event["text"] for event in call.of("checked")}, {f"{topic}-2", f"{topic}-3"})
+
+    def _restart(self, generation: str) -> None:
+        settings = {**self.settings, "transactionCheckInterval": "30000"}
+        cluster = self.cluster(settings=settings)
+        cluster.start()
+        topic, call, consumer = self._undecided(generation, cluster.namesrv, cluster.broker.address)
+        self.assertEqual(call.of("checked"), [])
+        cluster.broker.kill()
+        cluster.start_broker()
+        self._assert_committed(topic, call, consumer, 180)
+
+    def test_restart_4_9(self) -> None:
+        """Killed before the first check-back, and started again, the broker asks for what is undecided (4.9)."""
+        self._restart("4.9")
+
+    def test_restart_5_3(self) -> None:
+        """Killed before the first check-back, and started again, the broker asks for what is undecided (5.3)."""
+        self._restart("5.3")
+
+    def test_failover(self) -> None:
+        """With the master killed, and its slave started as the master, that one asks for what is undecided."""
+        pair = Pair(SMARTGO, SMARTGO, self.home)
+        self.addCleanup(pair.end)
+        self.addCleanup(self._forget, pair.namesrv)
+        pair.master.plan = replace(
+            pair.master.plan,
+            settings={**pair.master.plan.settings, "brokerRole": "SYNC_MASTER", "transactionCheckInterval": "3600000"},
+        )
+        pair.start()
+        pair.start_slave()
+        topic, call, consumer = self._undecided("4.9", pair.namesrv, pair.master.address)
+        self.assertEqual(call.of("checked"), [])
+        pair.master.kill()
+        pair.slave.stop()
+        promoted = replace(
+            pair.slave.plan,
+            settings={**pair.master.plan.settings, **self.settings, "brokerRole": "ASYNC_MASTER", "brokerId": "0"},
+        )
+        master = SMARTGO.broker(promoted)
+        self.addCleanup(master.end)
+        master.start()
+        pair.registry.wait_registered(master)
+        self._assert_committed(topic, call, consumer, 180)
 
 
 class RequestTests(InteropCase):
