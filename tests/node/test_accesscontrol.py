@@ -20,6 +20,7 @@ from smartgo.schema.command import Command
 from smartgo.schema.headerfields import Header
 from smartgo.schema.headers.registry import RouteInfoRequest
 from smartgo.schema.headers.send import SendBackRequest, SendResponse
+from smartgo.schema.headers.transaction import EndTransactionRequest
 from smartgo.schema.message import parse_message_id
 from smartgo.schema.signature import AccessKey
 from tests.broker.fakecluster import BROKER, REGISTRY, SMALL, Cluster, send_command
@@ -283,6 +284,29 @@ class SecuredTests(SynchronousTestCase):
         self.assertEqual(json.loads(after["allAclFileVersion"]), {"plain_acl.yml": json.loads(after["version"])})
         self.assertEqual((after["brokerName"], after["clusterName"]), ("broker-a", "DefaultCluster"))
         self.assertNotIn("secret", str(after))
+
+    def test_transactions(self) -> None:
+        """A half message is committed by who may publish to its topic, whatever topic the request names (37)."""
+        properties = {"UNIQ_KEY": "U", "TRAN_MSG": "true", "PGROUP": "PG"}
+        half = send_command("other", properties=properties, sys_flag=4)
+        ADMIN.sign(half)
+        answer = self.cluster.ask(half)
+        self.assertEqual(answer.code, 0, answer.remark)
+        sent = answer.read(SendResponse)
+
+        def commit() -> Command:
+            header = EndTransactionRequest(
+                producer_group="PG",
+                tran_state_table_offset=sent.queue_offset,
+                commit_log_offset=parse_message_id(sent.msg_id)[1],
+                commit_or_rollback=8,
+                msg_id="U",
+                topic="orders",
+            )
+            return Command.request(RequestCode.END_TRANSACTION, header)
+
+        self.refused("No permission for topic other", SENDER, commit())
+        self.assertEqual(self.cluster.signed(ADMIN, commit()), (0, ""))
 
     def test_replaced(self) -> None:
         """New rules hold for open connections."""

@@ -11,6 +11,7 @@ from typing import Final
 from twisted.internet.defer import Deferred
 from zope.interface import implementer
 
+from smartgo.auth.accounts import Permission
 from smartgo.broker.interfaces import IBroker
 from smartgo.broker.processors.messageat import message_at
 from smartgo.broker.processors.requestcodes import answered_by
@@ -37,6 +38,7 @@ class TransactionProcessor(Processor):
     codes = answered_by("endtransaction")
 
     def __init__(self, broker: IBroker, transactions: Transactions) -> None:
+        self._access = broker.access
         self._store = broker.store
         self._transactions = transactions
 
@@ -62,6 +64,9 @@ class TransactionProcessor(Processor):
         if stored is None or stored.topic != HALF_TOPIC:
             raise RequestRefused("Find prepared transaction message failed")
         _check(stored, header)
+        if self._access is not None:  # clients of 4.9 do not name the topic, and others may name any
+            topic = names.find(stored.properties, names.REAL_TOPIC) or ""
+            self._access.check_resource(request, topic, Permission.PUB)
         appended = await self._transactions.decide(stored, verdict)
         waiting = None if appended is None else self._store.durable(appended)
         if waiting is not None:
