@@ -35,13 +35,18 @@ def compiled():
         from Cython.Build import cythonize
     except ImportError:
         return [], {}
-    names = ("answers", "appending", "crc32", "indexkeys", "indexput", "picking", "properties", "sendheader")
+    names = ("answers", "appending", "crc32", "header", "indexkeys", "indexput", "picking", "properties", "pullheader",
+             "sendheader")  # fmt: skip
     modules = [
         Extension(
             "smartgo._core.sends",
             [f"{CORE}/sends.pyx", *(f"{CORE}/{name}.c" for name in names)],
             include_dirs=[CORE],
-            depends=[f"{CORE}/{name}" for name in sorted(os.listdir(os.path.join(HERE, CORE))) if name.endswith(".h")],
+            depends=[
+                f"{CORE}/{name}"
+                for name in sorted(os.listdir(os.path.join(HERE, CORE)))
+                if name.endswith((".h", ".pxi"))
+            ],
             define_macros=[("Py_LIMITED_API", "0x030b0000"), ("CYTHON_LIMITED_API", "1")],
             extra_compile_args=["-std=c11", "-O2", "-fvisibility=hidden"],
             py_limited_api=True,

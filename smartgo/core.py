@@ -24,7 +24,9 @@ def _is_old(sends: ModuleType) -> bool:
     if not os.path.exists(os.path.join(folder, "sends.pyx")):
         return False
     made = {os.path.join(folder, "sends.c")}
-    sources = {one for kind in ("pyx", "c", "h") for one in glob.glob(os.path.join(glob.escape(folder), f"*.{kind}"))}
+    sources = {
+        one for kind in ("pyx", "pxi", "c", "h") for one in glob.glob(os.path.join(glob.escape(folder), f"*.{kind}"))
+    }
     compiled_at = os.path.getmtime(path)
     return any(os.path.getmtime(one) > compiled_at for one in sources - made)
 

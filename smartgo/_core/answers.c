@@ -82,3 +82,35 @@ u8 *put_answer(u8 *o, const answer_pieces *pieces, const send_request *request, 
     put32(begin + 4, (uint32_t)request->encoding << 24 | (uint32_t)(o - begin - 8));
     return o;
 }
+
+int64_t found_room(const found_pieces *pieces)
+{
+    int64_t size = 8 + 5 * (NUMBER_ROOM + 4);
+    for (int i = 0; i < 6; i++)
+        size += pieces->json[i].n > pieces->binary[i].n ? pieces->json[i].n : pieces->binary[i].n;
+    return size;
+}
+
+u8 *put_found(u8 *o, const found_pieces *pieces, int encoding, int64_t opaque, const int64_t numbers[FOUND_NUMBERS],
+              int64_t body_size)
+{
+    u8 *begin = o;
+    o += 8;
+    if (encoding == JSON) {
+        for (int i = 0; i < FOUND_NUMBERS; i++)
+            o = put_decimal(put_span(o, pieces->json[i]), numbers[i]);
+        o = put_decimal(put_span(o, pieces->json[FOUND_NUMBERS]), opaque);
+        o = put_span(o, pieces->json[FOUND_NUMBERS + 1]);
+    } else {
+        const span *piece = pieces->binary;
+        o = put32(put_span(o, piece[0]), (uint32_t)opaque);
+        u8 *fields = o = put_span(o, piece[1]);
+        o += 4;
+        for (int i = 0; i < FOUND_NUMBERS; i++)
+            o = put_number_field(o, piece[2 + i], numbers[i]);
+        put32(fields, (uint32_t)(o - fields - 4));
+    }
+    put32(begin, (uint32_t)(o - begin - 4 + body_size));
+    put32(begin + 4, (uint32_t)encoding << 24 | (uint32_t)(o - begin - 8));
+    return o;
+}

@@ -2,12 +2,9 @@
 #ifndef SMARTGO_SENDHEADER_H
 #define SMARTGO_SENDHEADER_H
 
-#include "bytes.h"
+#include "header.h"
 
 enum { SEND = 10, SEND_V2 = 310, SEND_BATCH = 320 };
-enum { JSON = 0, BINARY = 1 };
-enum { ONE_WAY = 2 };
-enum { HEADER_LIMIT = 256 * 1024 };
 
 typedef struct {
     int encoding;

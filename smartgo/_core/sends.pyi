@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 
+from smartgo.broker.pullrun import NoPullRun as PullRun
 from smartgo.broker.sendrun import PureSendRun as SendRun
 from smartgo.net.hub import PureHub as Hub
 from smartgo.schema.indexkeys import Keys
@@ -10,7 +11,10 @@ from smartgo.store.queues.picking import pure_pick_units as pick_units
 from smartgo.store.tails import PureLogTail as LogTail
 from smartgo.store.tails import PureQueueTail as QueueTail
 
-__all__ = ["Hub", "LogTail", "QueueTail", "SendRun", "adjacent_units", "crc32", "index_keys", "index_put", "pick_units"]
+__all__ = [
+    "Hub", "LogTail", "PullRun", "QueueTail", "SendRun", "adjacent_units", "crc32", "index_keys", "index_put",
+    "pick_units",
+]  # fmt: skip
 
 def index_keys(view: bytes | memoryview, starts: Sequence[int], base: int) -> tuple[bytes, bytes, bytes, int]: ...
 def index_put(view: memoryview, slots_at: int, slots: int, first: int, begin_ms: int, columns: Keys) -> int | None: ...

@@ -756,7 +756,8 @@ cdef class Lane:
     """One link in the hub."""
 
     cdef int fd
-    cdef object link, source
+    cdef object link
+    cdef tuple sources
     cdef bytes host
     cdef u8 *out  # answers that leave at the end of the turn
     cdef int64_t out_size, out_room
@@ -765,6 +766,9 @@ cdef class Lane:
 
     def __dealloc__(self):
         free(self.out)
+
+
+include "pulls.pxi"
 
 
 cdef class Hub:
@@ -777,7 +781,10 @@ cdef class Hub:
     cdef u8 *buffer
     cdef int64_t waiting  # frames that were taken, and whose answers have not left
     cdef int64_t share  # of a link, in frames
-    cdef object source, run  # the source asked last in this turn, and what it said
+    cdef tuple sources  # asked last in this turn, and what they said
+    cdef SendRun run
+    cdef object sender  # the source of the run of sends
+    cdef PullRun pulls
     cdef int watched  # see IPoller.watched
     cdef int64_t stay  # microseconds
     cdef int64_t taken_us  # when frames were taken last
@@ -802,7 +809,7 @@ cdef class Hub:
     def __len__(self):
         return len(self.lanes)
 
-    def attach(self, link, handle, source):
+    def attach(self, link, handle, tuple sources not None):
         """See L{PureHub.attach}."""
         cdef Lane lane
         try:
@@ -820,7 +827,7 @@ cdef class Hub:
         lane = Lane()
         lane.fd = fd
         lane.link = link
-        lane.source = source
+        lane.sources = sources
         lane.host = link.host
         lane.gathers = True  # perhaps
         lane.attached = True
@@ -862,7 +869,7 @@ cdef class Hub:
             timers.stood_still(began)
         self.turns = timers.turns
         self.turns.began_at = began
-        self.source = None
+        self.sources = None
         self.passed = self.answered = False
         if begin - self.taken_us < self.stay:
             stay = <int64_t>(min(self.stay * 1e-6, self.poller.spare()) * 1e6)
@@ -881,7 +888,7 @@ cdef class Hub:
                     break
                 more = self.turn(events, count)
         finally:
-            self.source = self.run = None
+            self.sources = self.sender = self.run = self.pulls = None
             if self.turns.begun:
                 self.turns.end_runs()
         if taken:
@@ -897,7 +904,7 @@ cdef class Hub:
 
     cdef bint awaited(self) except -1:
         """Tell whether anybody waits for what was taken, so that the runs are to end now."""
-        return self.source is None or self.source.awaited()
+        return self.sources is None or self.sender is None or self.sender.awaited()
 
     cdef int64_t turn(self, epoll_event *events, int count) except -1:
         """Read each of these links once, and answer; return how many frames were taken."""
@@ -923,12 +930,20 @@ cdef class Hub:
             taken += self.go_round()
         return taken
 
-    cdef SendRun run_of(self, source):
-        """What takes the frames of a source now."""
-        if source is not self.source:
-            self.source = source
-            self.run = source.ready_run()
-        return None if self.run is None else <SendRun?>self.run
+    cdef int ask(self, tuple sources) except -1:
+        """Ask what takes frames now."""
+        if sources is self.sources:
+            return 0
+        self.sources = sources
+        self.run = self.sender = self.pulls = None
+        for source in sources:
+            found = source.ready_run()
+            if isinstance(found, PullRun):
+                self.pulls = found
+            elif found is not None:
+                self.run = <SendRun?>found
+                self.sender = source
+        return 0
 
     cdef int64_t go_round(self) except -1:
         """Give a share to each lane whose bytes wait for it; return how many frames were taken."""
@@ -1015,30 +1030,43 @@ cdef class Hub:
 
     cdef int64_t take(self, Lane lane, const u8 *data, int64_t *at, int64_t size, int64_t most) except -1:
         """Let whole frames be taken, up to the first that is not; return how many, and in C{at} what is left."""
-        cdef SendRun run = self.run_of(lane.source)
+        cdef SendRun run
+        cdef PullRun pulls
+        cdef const u8 *frame
         cdef span host
-        cdef int64_t length, taken = 0
-        if run is None:
-            return 0
+        cdef int64_t length, taken = 0, sends = 0
+        self.ask(lane.sources)
+        run, pulls = self.run, self.pulls
         set_span(&host, lane.host)
-        run.out_size = 0
+        if run is not None:
+            run.out_size = 0
         try:
-            while taken < most and size - at[0] >= 4:
+            while taken < most and lane.attached and size - at[0] >= 4:
+                frame = data + at[0] + 4
                 length = get32(data + at[0])
-                if length > size - at[0] - 4 or not run.one(data + at[0] + 4, length, host, None):
+                if length > size - at[0] - 4:
+                    break
+                if run is not None and run.one(frame, length, host, None):
+                    sends += 1
+                elif pulls is None or (run is not None and run.out_size) or (self.answered and self.turns.begun):
+                    break  # who has an answer may ask for what was stored, and that is not readable yet
+                elif pulls.one(lane, frame, length):
+                    self.passed = True
+                else:
                     break
                 at[0] += 4 + length
                 taken += 1
         except Exception:
             pass  # the link goes on at that frame, and meets it again
-        if taken:
-            end = lane.source.run_ended
-            if end not in self.turns.begun:
-                self.turns.begun.append(end)
-            self.waiting += taken
-            lane.link.took(taken)
+        if sends:
+            run_ended = self.sender.run_ended
+            if run_ended not in self.turns.begun:
+                self.turns.begun.append(run_ended)
+            self.waiting += sends
             if run.out_size:
                 self.keep(lane, run)
+        if taken:
+            lane.link.took(taken)
         return taken
 
     cdef int keep(self, Lane lane, SendRun run) except -1:
@@ -1065,7 +1093,7 @@ cdef class Hub:
             self.turns.end_runs()  # who has an answer may ask for what was stored
         self.hand_over(lane)
         lane.link.dataReceived(PyBytes_FromStringAndSize(<char*>data, size))
-        self.source = None  # whatever that was, sends may be refused now
+        self.sources = None  # whatever that was, the same may be refused now
         return 0
 
     cdef int hand_over(self, Lane lane) except -1:

@@ -30,8 +30,8 @@ STAY: Final = 0.002
 """Seconds for which a hub may wait for more before it returns to the reactor."""
 
 
-class IRunSource(Protocol):
-    """A processor of runs of requests, from raw frames to answers; see L{smartgo.broker.sendrun}."""
+class RunSource(Protocol):
+    """A processor of runs of requests, from raw frames to answers; see L{smartgo.broker.sendrun}, C{pullrun}."""
 
     def ready_run(self) -> Any:
         """Return what takes frames now; C{None}: nothing does."""
@@ -124,12 +124,12 @@ class PureHub:
     def __len__(self) -> int:
         return len(self._lanes)
 
-    def attach(self, link: HubLink, handle: Any, source: IRunSource) -> Lane | None:
+    def attach(self, link: HubLink, handle: Any, sources: tuple[RunSource, ...]) -> Lane | None:
         """
         Read a link from now on, which its transport must not do any more.
 
         @param handle: its socket.
-        @param source: where its frames may be taken in runs.
+        @param sources: where its frames may be taken in runs; each is asked in turn.
         @return: C{None} where there can be no hub, or no room in it; the transport has to read.
         """
         try:

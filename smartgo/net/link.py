@@ -352,11 +352,11 @@ class Link(protocol.Protocol):
 
     def _join_hub(self) -> bool:
         """Let the hub read, where nothing but requests is to be read; return whether it does."""
-        source = self.session.run_source
-        if source is None or self.dialled or self.state is not _OPEN or not self._send_buffer.direct:
+        sources = self.session.run_sources
+        if not sources or self.dialled or self.state is not _OPEN or not self._send_buffer.direct:
             return False
         if self._lane is None:
-            self._lane = self._sweeper.hub.attach(self, self.transport.getHandle(), source)
+            self._lane = self._sweeper.hub.attach(self, self.transport.getHandle(), sources)
             if self._lane is not None:
                 self.transport.stopReading()
         return self._lane is not None

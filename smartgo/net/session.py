@@ -7,7 +7,7 @@ from typing import Final
 from twisted.python.failure import Failure
 from zope.interface import Attribute, Interface, implementer
 
-from smartgo.net.hub import IRunSource
+from smartgo.net.hub import RunSource
 
 
 class ISession(Interface):
@@ -19,7 +19,7 @@ class ISession(Interface):
     frames = Attribute("int: how many whole frames, lines or other units have come.")
     pending = Attribute("int: how many bytes of a unit that is not whole are kept; C{0} between two units.")
     missing = Attribute("int: how many bytes such a unit lacks; C{-1} while that is not known, C{0} between two units.")
-    run_source = Attribute("What takes runs of its units, L{IRunSource<smartgo.net.hub.IRunSource>}; C{None}: nothing.")
+    run_sources = Attribute("tuple[L{RunSource<smartgo.net.hub.RunSource>}, ...]: what takes runs of its units.")
 
     def connected() -> None:
         """Prepare for a peer: the transport is up, but a TLS handshake may come first, so write nothing yet."""
@@ -79,7 +79,7 @@ class NullSession:
     frames = 0
     pending = 0
     missing = 0
-    run_source: IRunSource | None = None
+    run_sources: tuple[RunSource, ...] = ()
 
     def connected(self) -> None:
         """Do nothing."""

@@ -19,7 +19,7 @@ from twisted.python.failure import Failure
 from zope.interface import implementer
 
 from smartgo.errors import BadHeader, FramingError, NotConnected
-from smartgo.net.hub import IRunSource
+from smartgo.net.hub import RunSource
 from smartgo.net.limits import Limits
 from smartgo.net.link import BACKLOG, IN_FLIGHT, Link
 from smartgo.net.session import ISession
@@ -150,9 +150,9 @@ class Connection:
         return self._decoder.missing
 
     @property
-    def run_source(self) -> IRunSource | None:
-        """The processor that takes runs of plain requests, where no hook has to see them."""
-        return None if self.dialled else self._dispatcher.run_source
+    def run_sources(self) -> tuple[RunSource, ...]:
+        """The processors that take runs of plain requests, where no hook has to see them."""
+        return () if self.dialled else self._dispatcher.run_sources
 
     # -- beginning -----------------------------------------------------------------------------------------------
 

@@ -17,7 +17,7 @@ from twisted.python.failure import Failure
 from zope.interface import implementer
 
 from smartgo.errors import BadHeader, CodeNotSupported, FramingError, RequestRefused, ServiceNotAvailable, SystemBusy
-from smartgo.net.hub import IRunSource
+from smartgo.net.hub import RunSource
 from smartgo.remoting.buglog import BugLog
 from smartgo.remoting.interfaces import (
     Answer,
@@ -26,6 +26,7 @@ from smartgo.remoting.interfaces import (
     IPeer,
     IRequestHook,
     IRequestProcessor,
+    IRunSource,
     IRunTaker,
 )
 from smartgo.remoting.processor import Processor, RequestHook
@@ -89,7 +90,7 @@ class Dispatcher:
 
     One dispatcher may serve any number of connections.
 
-    @ivar run_source: the processor that takes runs of plain requests; C{None}: none does, or hooks see each request.
+    @ivar run_sources: the processors that take runs of plain requests; none where hooks see each request.
     """
 
     def __init__(
@@ -110,18 +111,20 @@ class Dispatcher:
         hooks = tuple(hooks)
         self._families: dict[int, _Family] = {}
         taker: tuple[Take | None, Callable[[], None]] = (None, _do_nothing)
-        self.run_source: IRunSource | None = None
+        sources: list[RunSource] = []
         for processor in processors:
             family = _Family(processor)
-            if family.take is not None and not set(without).intersection(processor.codes):
-                taker = (family.take, family.run_ended or _do_nothing)
-                self.run_source = None if hooks else cast("IRunSource", processor)
+            if IRunSource.providedBy(processor) and not set(without).intersection(processor.codes):
+                if family.take is not None:
+                    taker = (family.take, family.run_ended or _do_nothing)
+                sources.append(cast("RunSource", processor))
             for code in processor.codes:
                 if code in self._families:
                     raise ValueError(f"two processors claim request code {code}")
                 self._families[code] = family
         for code in without:
             self._families.pop(code, None)
+        self.run_sources: tuple[RunSource, ...] = () if hooks else tuple(sources)
         found = [_overridden(hook, RequestHook, "before") for hook in hooks]
         self._before: tuple[Before, ...] = tuple(one for one in found if one is not None)
         found = [_overridden(hook, RequestHook, "after") for hook in hooks]

@@ -128,7 +128,14 @@ class IRequestProcessor(Interface):
         """Called once after the last request of a read, or of reads in close succession, that it was given."""
 
 
-class IRunTaker(IRequestProcessor):
+class IRunSource(IRequestProcessor):
+    """A processor that has runs of plain requests for the hub; see L{smartgo.net.hub.RunSource}."""
+
+    def ready_run() -> Any:
+        """Return what takes raw frames now and answers them at once; C{None}: nothing does."""
+
+
+class IRunTaker(IRunSource):
     """
     A processor that answers whole runs of plain requests faster than one by one.
 
@@ -151,9 +158,6 @@ class IRunTaker(IRequestProcessor):
         @param late: requests that were taken but are not answered yet are put here with their answers.
         @return: how many frames were taken.
         """
-
-    def ready_run() -> Any:
-        """Return what takes raw frames now and answers them at once; C{None}: L{take} has to be asked."""
 
     def awaited() -> bool:
         """Tell whether anybody waits for what runs store, who is told of it when they end."""

@@ -23,6 +23,8 @@ _MIDDLE = f'"}},"flag":1,"language":"{LANGUAGE_NAMES[LANGUAGE]}","opaque":'
 
 _SEND = b'{"code":0,"extFields":{"msgId":"'
 _SEND_NAMES = (b"\0\5msgId", b"\0\7queueId", b"\0\x0bqueueOffset")
+_PULL = b'{"code":0,"extFields":{"suggestWhichBrokerId":"'
+_PULL_NAMES = (b"\0\x14suggestWhichBrokerId", b"\0\x0fnextBeginOffset", b"\0\x09minOffset", b"\0\x09maxOffset")
 
 
 class SendPieces(NamedTuple):
@@ -44,6 +46,30 @@ def send_pieces(region: str, trace_on: bool) -> SendPieces:
     return SendPieces(
         (_SEND, b'","queueId":"', b'","queueOffset":"', _region_middle(region, trace_on).encode(), _TAIL.encode()),
         (head[: OPAQUE.start], head[OPAQUE.stop :], *_SEND_NAMES, _send_rest(region, trace_on)),
+    )
+
+
+class FoundPieces(NamedTuple):
+    """
+    The bytes between the values of an answer to a pull that found messages, behind the eight bytes that a frame begins
+    with.
+
+    @ivar json: before each of the four numbers, before the opaque, and the end.
+    @ivar binary: before the opaque; from behind it to the length of all fields; the names of the numbers, whose lengths
+        follow.
+    """
+
+    json: tuple[bytes, bytes, bytes, bytes, bytes, bytes]
+    binary: tuple[bytes, bytes, bytes, bytes, bytes, bytes]
+
+
+def found_pieces(remark: str) -> FoundPieces:
+    """Return what L{pull_response} puts between the values that it is given, for code 0 and a remark."""
+    head = _pack_head(0, LANGUAGE, VERSION, 0, _RESPONSE, len(remark))
+    names = [b'","%b":"' % name[2:] for name in _PULL_NAMES[1:]]
+    return FoundPieces(
+        (_PULL, *names, _MIDDLE.encode(), f',"remark":{_quoted(remark)}{_TAIL}'.encode()),  # type: ignore[arg-type]
+        (head[: OPAQUE.start], head[OPAQUE.stop :] + remark.encode(), *_PULL_NAMES),
     )
 
 

@@ -20,6 +20,7 @@
 #include "indexkeys.h"
 #include "indexput.h"
 #include "picking.h"
+#include "pullheader.h"
 
 #define SPAN(literal) ((span){(const u8 *)(literal), (int64_t)sizeof(literal) - 1})
 enum { FILE_SIZE = 1 << 17 };
@@ -166,6 +167,30 @@ static void put(const u8 *data, int64_t size)
     free(slots);
 }
 
+/* A pull's texts lie in its frame or in the scratch space, and its answer's head has its length. */
+static void pull(const u8 *frame, int64_t size)
+{
+    static const found_pieces pieces = {
+        {SPAN("a"), SPAN("b"), SPAN("c"), SPAN("d"), SPAN("e"), SPAN("f")},
+        {SPAN("12345"), SPAN("12345678"), SPAN("c"), SPAN("d"), SPAN("e"), SPAN("f")},
+    };
+    pull_request request;
+    if (!read_pull(&request, frame, size, scratch))
+        return;
+    span texts[] = {request.group, request.topic, request.subscription, request.expression_type};
+    for (int i = 0; i < 4; i++) {
+        const u8 *p = texts[i].p, *end = p + texts[i].n;
+        check(texts[i].n >= 0 && ((p >= frame && end <= frame + size) || (p >= scratch && end <= scratch + HEADER_LIMIT)),
+              "a text lies where it may");
+    }
+    int64_t numbers[] = {request.queue_offset, request.commit_offset, INT64_MIN, INT64_MAX}, room = found_room(&pieces);
+    u8 *head = malloc((size_t)room);
+    u8 *end = put_found(head, &pieces, request.encoding, request.opaque, numbers, 1000);
+    check(end - head <= room && get32(head) == (uint32_t)(end - head - 4 + 1000), "a head has its length");
+    check((get32(head + 4) & 0xFFFFFF) == (uint32_t)(end - head - 8), "a header has its length");
+    free(head);
+}
+
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
     static const span special[] = {{(const u8 *)"DELAY", 5}, {(const u8 *)"TRAN_MSG", 8}};
@@ -188,6 +213,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     pick(frame, (int64_t)size);
     put(frame, (int64_t)size);
     check(crc32_of(frame, size) == crc32_by_tables(frame, size), "both ways to a CRC lead to the same one");
+    pull(frame, (int64_t)size);
     check(index_keys_of(frame, (int64_t)size, hashes, &stored_ms) <= INDEX_KEYS_LIMIT, "a record has so many keys");
     if (read_send(&request, frame, (int64_t)size, scratch)) {
         append(&rules, &log, &queue, &request, SPAN("\x0A\0\0\2\0\0\x9C\x40"));

@@ -74,7 +74,7 @@ def main() -> None:
         case ["--keep", folder]:
             keep(Path(folder))
             return
-    frames = _split(kept()) + [frame for frame in Tape(1).frames(600, 0.4) if len(frame) < 8192]
+    frames = _split(kept()) + [frame for frame in Tape(1).frames(600, 0.4, 0.3) if len(frame) < 8192]
     frames += map(_behind_length, map(queue_with_log, (1, 2, 3, 7, 20)))
     if not sys.argv[1:]:
         sys.stdout.buffer.write(b"".join(frames))

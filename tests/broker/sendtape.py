@@ -1,11 +1,14 @@
 """
-A tape of sends, the same for every seed: plain, odd, hostile and split frames, with changes of topics and settings
-between them. It is played to a whole broker in memory, and the digests of all store files and of all answers are
-printed as JSON. So that two ways of doing the same work can be compared::
+A tape of sends and pulls, the same for every seed: plain, odd, hostile and split frames, with changes of topics and
+settings between them. It is played to a whole broker in memory, and the digests of all store files and of all answers
+are printed as JSON. So that two ways of doing the same work can be compared::
 
     SMARTGO_PURE=0 python -m tests.broker.sendtape --seed 1 --count 20000
     SMARTGO_PURE=1 python -m tests.broker.sendtape --seed 1 --count 20000
     python -m tests.broker.sendtape --seed 1 --count 20000 --one-by-one
+
+With C{--pulls 0.5} half of the frames are pulls. They are never sent together with sends, and none waits for a queue
+that is sent to: when exactly a message becomes visible within a read is nobody's promise.
 """
 
 from __future__ import annotations
@@ -25,7 +28,9 @@ from twisted.internet.protocol import Factory, Protocol, connectionDone
 from twisted.python.failure import Failure
 
 from smartgo import core
+from smartgo.broker.processors.pull import PullProcessor
 from smartgo.broker.processors.send import SendProcessor
+from smartgo.broker.settings.changes import Who
 from smartgo.net.link import Link
 from smartgo.schema.codes import RequestCode
 from smartgo.schema.command import Command
@@ -47,6 +52,14 @@ ODD_NUMBERS: Final = ("", "-", "-1", "x", "1.0", "1e3", " 1", "007", "-0", "9999
                       "null", "+1", "2147483647", "2147483648", "-2147483648", "-2147483649", "\u0661")  # fmt: skip
 _RUNTIME_INFO: Final = RequestCode.GET_BROKER_RUNTIME_INFO.to_bytes(2, "big")  # its answer has the process's figures
 CHANGES: Final = ("queues", "delete", "trace", "permission", "time")
+PULL_CHANGES: Final = (*CHANGES, "consume", "subscription", "subscription", "long polls")
+GROUPS: Final = ("CG", "CG", "CG", "CH", "TOOLS_CONSUMER", "no/pe", "中", "")
+HELD: Final = "Held"
+EXPRESSIONS: Final = ("*", "*", "*", "", "TagA", "TagB || TagA", "TagC", "||", " * ", "中", "x" * 5000, "a > 1")
+
+
+class PullFrame(bytes):
+    """A frame that is, or was meant to be, a pull."""
 
 
 class Tape:
@@ -56,9 +69,14 @@ class Tape:
         self._random = random.Random(seed)
         self._opaque = 0
 
-    def frames(self, count: int, plain: float) -> list[bytes]:
-        """Some frames; that part of them plain."""
-        return [self._plain() if self._random.random() < plain else self._any() for _ in range(count)]
+    def frames(self, count: int, plain: float, pulls: float = 0.0) -> list[bytes]:
+        """Some frames; that part of them plain, and that part pulls."""
+        return [self._next(plain, pulls) for _ in range(count)]
+
+    def _next(self, plain: float, pulls: float) -> bytes:
+        if pulls and self._random.random() < pulls:
+            return PullFrame(self._plain_pull() if self._random.random() < plain else self._any_pull())
+        return self._plain() if self._random.random() < plain else self._any()
 
     def _frame(self, code: int, fields: dict[str, str], body: bytes, binary: bool) -> bytes:
         if code == 10:
@@ -191,6 +209,63 @@ class Tape:
         binary = header[:1] != b"{" and header[:1].strip() != b""
         return struct.pack(">ii", 4 + len(header) + len(body), len(header) | binary << 24) + header + body
 
+    def _pull_fields(self, offset: int, sys_flag: int) -> dict[str, str]:
+        chance = self._random
+        return {
+            "consumerGroup": "CG", "topic": chance.choice(["T", "T", "Topic_2", "A" * 127]),
+            "queueId": str(chance.randrange(4)), "queueOffset": str(offset), "maxMsgNums": "32",
+            "sysFlag": str(sys_flag), "commitOffset": str(offset), "suspendTimeoutMillis": "15000",
+            "subVersion": "5", "subscription": "*", "expressionType": "TAG",
+        }  # fmt: skip
+
+    def _plain_pull(self) -> bytes:
+        """A pull as the official clients send it, of what is mostly there."""
+        chance = self._random
+        self._opaque += 1
+        offset = chance.randrange(1 + self._opaque // 24)
+        fields = self._pull_fields(offset, chance.choice([0, 1, 4, 5]))
+        if chance.random() < 0.5:
+            del fields["subscription"], fields["expressionType"]
+        return self._frame(chance.choice([11, 11, 361]), fields, b"", chance.random() < 0.5)
+
+    def _any_pull(self) -> bytes:
+        """A pull that may have anything wrong with it."""
+        chance = self._random
+        self._opaque += 1
+        offset = chance.randrange(-1, 2 + self._opaque // 8)
+        held = chance.random() < 0.1
+        fields = self._pull_fields(offset, chance.randrange(32) & ~2 | 2 * held)
+        fields["topic"] = HELD if held else chance.choice([*TOPICS, fields["topic"]])
+        fields["consumerGroup"] = chance.choice(GROUPS)
+        fields["subscription"] = chance.choice(EXPRESSIONS)
+        fields["expressionType"] = chance.choice(["TAG", "TAG", "", "SQL92", "tag"])
+        fields["queueId"] = chance.choice([fields["queueId"]] * 8 + ["-1", "4", "100"])
+        fields["maxMsgNums"] = chance.choice(["32", "1", "0", "-1", "33", "5", "1000"])
+        fields["commitOffset"] = chance.choice([fields["commitOffset"], "0", "-1", "3"])
+        fields["subVersion"] = chance.choice(["5", "0", "4", "6", "1600000000000"])
+        if chance.random() < 0.3:
+            fields["maxMsgBytes"] = chance.choice(["1", "0", "-1", "1000", "262144", "262145"])
+        if chance.random() < 0.1:
+            fields["requestSource"] = "1"
+        for name in list(fields):
+            if chance.random() < 0.01:
+                fields[name] = chance.choice(ODD_NUMBERS)
+        for name in [name for name in fields if chance.random() < 0.004]:
+            del fields[name]
+        if chance.random() < 0.15:
+            fields.update(chance.choice([{"nsd": "x"}, {"bname": "中"}, {"": "1"}, {"lo": "U1"}, {"é": "1"}]))
+        if chance.random() < 0.1:
+            fields = {name: fields[name] for name in chance.sample(list(fields), len(fields))}
+        code = chance.choice([11] * 20 + [361] * 20 + [12, 34])
+        flag = chance.choice([0] * 20 + [2, 1, 3, -1])
+        header = self._odd_binary(code, fields, flag) if chance.random() < 0.5 else self._odd_json(code, fields, flag)
+        if chance.random() < 0.02:
+            at = chance.randrange(len(header))
+            header = header[:at] + bytes([chance.randrange(256)]) + header[at + 1 :]
+        body = b"body" if chance.random() < 0.05 else b""
+        binary = header[:1] != b"{" and header[:1].strip() != b""
+        return struct.pack(">ii", 4 + len(header) + len(body), len(header) | binary << 24) + header + body
+
     def _odd_binary(self, code: int, fields: dict[str, str], flag: int) -> bytes:
         chance = self._random
         raw = self._binary(code, fields, flag, b"" if chance.random() < 0.98 else b"remark")
@@ -277,7 +352,7 @@ class _Listener(Protocol):
         self._client.heard += data
 
 
-class _SocketClient:
+class SocketClient:
     """One connection over a pair of sockets."""
 
     def __init__(self, network: SocketNetwork) -> None:
@@ -316,10 +391,13 @@ class _SocketClient:
 class Player:
     """A broker in memory, and three connections to it."""
 
-    def __init__(self, seed: int, ip: str, settings: dict[str, str], changes: float, sockets: bool) -> None:
+    def __init__(
+        self, seed: int, ip: str, settings: dict[str, str], changes: float, sockets: bool, pulls: bool = False
+    ) -> None:
         """
         @param changes: how often something is changed between two reads: the part of them.
         @param sockets: connect by pairs of sockets, which a hub can read.
+        @param pulls: whether there are pulls on the tape.
         """
         self._random = random.Random(seed + 1)
         env = FakeEnvironment()
@@ -328,16 +406,22 @@ class Player:
         env.network.client_ip = ip
         self.cluster = Cluster(env, mappedFileSizeCommitLog="4194304", maxTopicsPerSecond="1000000", **settings)
         self._changes = changes
-        self._settings = {"traceOn": "true", "brokerPermission": "6"}
+        self._settings = {"traceOn": "true", "brokerPermission": "6", "longPollingEnable": "true"}
+        self._pulls = pulls
+        self._version = 5
         self._digest = hashlib.sha256()
+        self._digests: dict[object, Any] = {}  # by connection, where a socket may take a part of an answer
         self._answers = 0
-        self._connections: list[_Client | _SocketClient] = []
+        self._connections: list[_Client | SocketClient] = []
         self._connect()
+        if pulls:
+            self.cluster.heartbeat("CG", "T", "Topic_2", "A" * 127, version=5)
+            self._update(HELD, 4)
 
     def _connect(self) -> None:
         network = self.cluster.env.network
         while len(self._connections) < 3:
-            self._connections.append(_SocketClient(network) if isinstance(network, SocketNetwork) else _Client(network))
+            self._connections.append(SocketClient(network) if isinstance(network, SocketNetwork) else _Client(network))
             self.cluster.pump()
 
     def play(self, frames: Sequence[bytes]) -> None:
@@ -345,24 +429,31 @@ class Player:
         at = 0
         while at < len(frames):
             count = self._random.choice([1, 1, 2, 5, 20, 60])
-            data = b"".join(frames[at : at + count])
+            part = frames[at : at + count]
             at += count
-            connection = self._random.choice(self._connections)
-            cut = self._random.randrange(len(data) + 1)
-            connection.write(data[:cut])
-            if self._random.random() < 0.5:
-                self.cluster.pump()
-            connection.write(data[cut:])
-            self.cluster.pump()
+            for alike in ([one for one in part if type(one) is kind] for kind in (bytes, PullFrame)):
+                if alike:
+                    self._write(b"".join(alike))
             if self._random.random() < self._changes:
-                self._change(self._random.choice(CHANGES))
+                self._change(self._random.choice(PULL_CHANGES if self._pulls else CHANGES))
             self._hear()
+
+    def _write(self, data: bytes) -> None:
+        """Send bytes over one of the connections, cut anywhere."""
+        connection = self._random.choice(self._connections)
+        cut = self._random.randrange(len(data) + 1)
+        connection.write(data[:cut])
+        if self._random.random() < 0.5:
+            self.cluster.pump()
+        connection.write(data[cut:])
+        self.cluster.pump()
 
     def _hear(self) -> None:
         for connection in self._connections:
             heard = connection.hear()
             self._answers += len(heard)
-            self._digest.update(heard)
+            digest = self._digests.setdefault(connection, hashlib.sha256()) if self._pulls else self._digest
+            digest.update(heard)
         self._connections = [one for one in self._connections if one.open]
         self._connect()
 
@@ -374,25 +465,41 @@ class Player:
             self.cluster.ask(Command.request(RequestCode.DELETE_TOPIC_IN_BROKER, fields={"topic": topic}))
             self.cluster.pump(0.5)
         elif kind == "queues":
-            queues = str(self._random.choice([1, 2, 4, 8]))
-            fields = {
-                "topic": topic, "defaultTopic": "TBW102", "readQueueNums": queues, "writeQueueNums": queues,
-                "perm": "6", "topicFilterType": "SINGLE_TAG", "topicSysFlag": "0", "order": "false",
-            }  # fmt: skip
-            self.cluster.ask(Command.request(RequestCode.UPDATE_AND_CREATE_TOPIC, fields=fields))
+            self._update(topic, self._random.choice([1, 2, 4, 8]))
+        elif kind == "consume":
+            enabled = not self._random.randrange(3)
+            self.cluster.broker.groups.set_consume_enabled(self._random.choice(["CG", "CH"]), enabled)
+        elif kind == "subscription":
+            self._version += self._random.choice([0, 1, 2])
+            topics = self._random.choice([["T"], ["T", "Topic_2"], ["T", "Topic_2", "A" * 127]])
+            tags = self._random.choice(["*", "*", "TagA", "TagA||TagB", "TagC"])
+            self.cluster.heartbeat("CG", *topics, version=self._version, tags=tags)
         else:
-            if kind == "trace":
-                self._settings["traceOn"] = "false" if self._settings["traceOn"] == "true" else "true"
-            else:
-                self._settings["brokerPermission"] = "4" if self._settings["brokerPermission"] == "6" else "6"
-            body = "".join([f"{name}={value}\n" for name, value in self._settings.items()]).encode()
-            self.cluster.ask(Command.request(RequestCode.UPDATE_BROKER_CONFIG, body=body))
+            names = {"trace": "traceOn", "permission": "brokerPermission", "long polls": "longPollingEnable"}
+            name = names[kind]
+            values = {"brokerPermission": ["6", "6", "4", "2"]}.get(name, ["true", "false"])
+            value = self._random.choice(values)
+            if value != self._settings[name]:
+                self._settings[name] = value
+                self.cluster.broker.settings.change([(name, value)], Who("tape"))
+
+    def _update(self, topic: str, queues: int) -> None:
+        fields = {
+            "topic": topic, "defaultTopic": "TBW102", "readQueueNums": str(queues), "writeQueueNums": str(queues),
+            "perm": "6", "topicFilterType": "SINGLE_TAG", "topicSysFlag": "0", "order": "false",
+        }  # fmt: skip
+        self.cluster.ask(Command.request(RequestCode.UPDATE_AND_CREATE_TOPIC, fields=fields))
 
     def finish(self) -> dict[str, object]:
         """Stop, and return all digests."""
         self.cluster.pump(3.0)
         stats = self.cluster.broker.stats
         found: dict[str, object] = {"stored": stats.put.total, "stored bytes": stats.put_size}
+        if self._pulls:
+            found["given out"] = [stats.got.total, stats.got_size]
+            flows = [[one.topic, one.group, one.count, one.size] for one in stats.got_totals()]
+            offsets = [[*key, queues] for *key, queues in self.cluster.broker.offsets.items()]
+            found["flows"] = hashlib.sha256(json.dumps([flows, offsets]).encode()).hexdigest()
         self.cluster.stop()
         files = self.cluster.env.files.files
         for folder in ("commitlog", "consumequeue", "index"):
@@ -401,6 +508,8 @@ class Player:
             for path in paths:
                 digest.update(path.encode() + bytes(files[path].data))
             found[folder] = f"{len(paths)} {digest.hexdigest()}"
+        for digest in self._digests.values():
+            self._digest.update(digest.digest())
         found["answers"] = f"{self._answers} {self._digest.hexdigest()}"
         return found
 
@@ -416,10 +525,13 @@ def play(asked: argparse.Namespace) -> dict[str, object]:
         taken += found
         return found
 
-    ready_run, took = SendProcessor.ready_run, Link.took
+    ready_run, ready_pulls, took = SendProcessor.ready_run, PullProcessor.ready_run, Link.took
 
     def ready(self: SendProcessor) -> Any:
         return None if asked.one_by_one else ready_run(self)
+
+    def pulls_ready(self: PullProcessor) -> Any:
+        return None if asked.one_by_one else ready_pulls(self)
 
     def count(self: Link, frames: int) -> None:
         nonlocal taken, by_hub
@@ -430,11 +542,12 @@ def play(asked: argparse.Namespace) -> dict[str, object]:
     with (
         mock.patch.object(SendProcessor, "take", counted),
         mock.patch.object(SendProcessor, "ready_run", ready),
+        mock.patch.object(PullProcessor, "ready_run", pulls_ready),
         mock.patch.object(Link, "took", count),
     ):
         settings, changes = dict(_settings(asked.settings)), 0.0 if asked.quiet else 0.03
-        player = Player(asked.seed, asked.ip, settings, changes, asked.sockets)
-        player.play(Tape(asked.seed).frames(asked.count, asked.plain))
+        player = Player(asked.seed, asked.ip, settings, changes, asked.sockets, asked.pulls > 0)
+        player.play(Tape(asked.seed).frames(asked.count, asked.plain, asked.pulls))
         found = player.finish()
     return {"core": core.CORE, "taken": taken, "by hub": by_hub, **found}
 
@@ -451,6 +564,7 @@ def main() -> None:
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--count", type=int, default=2000)
     parser.add_argument("--plain", type=float, default=0.5, help="the part of the frames that is plain")
+    parser.add_argument("--pulls", type=float, default=0.0, help="the part of the frames that is pulls")
     parser.add_argument("--ip", default="127.0.0.1", help="where the clients are")
     parser.add_argument("--one-by-one", action="store_true", help="let no frame be taken in a run")
     parser.add_argument("settings", nargs="*", metavar="name=value")

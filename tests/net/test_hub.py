@@ -69,6 +69,7 @@ class Source:
         self.ended = 0
         self.when_ended: Callable[[], object] = int
         self.when_awaited: Callable[[], bool] = bool
+        self.alone = (self,)
 
     def ready_run(self) -> Any:
         self.asked += 1
@@ -114,7 +115,7 @@ class HubTestCase(SynchronousTestCase):
             one.setblocking(False)
         self.sockets += [ours, theirs]
         link = Link()
-        return link, ours, self.hub.attach(link, theirs, source or Source())
+        return link, ours, self.hub.attach(link, theirs, (source or Source()).alone)
 
     def turn(self) -> None:
         """Let the hub read once."""
@@ -181,7 +182,7 @@ class PureHubTests(HubTestCase):
     def test_none(self) -> None:
         """Where there is no poller a link is not attached, and its handle need not be a socket."""
         hub = self.kind(lambda ready: None, self.sweeper)
-        self.assertIsNone(hub.attach(Link(), object(), Source()))
+        self.assertIsNone(hub.attach(Link(), object(), (Source(),)))
         self.assertEqual(len(hub), 0)
 
     def test_no_room(self) -> None:
@@ -193,9 +194,9 @@ class PureHubTests(HubTestCase):
         hub = self.kind(fail, self.sweeper)
         ours, theirs = socket.socketpair()
         self.sockets += [ours, theirs]
-        self.assertIsNone(hub.attach(Link(), theirs, Source()))
+        self.assertIsNone(hub.attach(Link(), theirs, (Source(),)))
         self.patch(SocketPoller, "add", fail)
-        self.assertIsNone(self.hub.attach(Link(), theirs, Source()))
+        self.assertIsNone(self.hub.attach(Link(), theirs, (Source(),)))
         self.assertEqual((len(self.hub), self.network.pollers), (0, []))
 
     def test_leaves_in_turn(self) -> None:

@@ -14,6 +14,7 @@ from zope.interface import implementer
 from smartgo.broker.filter import TAG, FilterCache
 from smartgo.broker.interfaces import IBroker
 from smartgo.broker.processors.requestcodes import answered_by
+from smartgo.broker.pullrun import PullRun, PullSource, PullWork
 from smartgo.broker.tables.topics import READ
 from smartgo.errors import (
     FilterDataNotExist,
@@ -25,16 +26,16 @@ from smartgo.errors import (
     TopicNotExist,
 )
 from smartgo.net.tokenbuckets import TokenBuckets
-from smartgo.remoting.interfaces import Answer, IPeer, IRequestProcessor
+from smartgo.remoting.interfaces import Answer, IPeer, IRunSource
 from smartgo.remoting.processor import Processor
 from smartgo.schema import properties as names
-from smartgo.schema.bodies import MessageQueue, SubscriptionGroupConfig
+from smartgo.schema.bodies import MessageQueue, SubscriptionData, SubscriptionGroupConfig, TopicConfig
 from smartgo.schema.codes import ResponseCode
 from smartgo.schema.command import Command
 from smartgo.schema.headers.pull import PullRequest
 from smartgo.schema.message import NewMessage
 from smartgo.schema.properties import encode, tag_code
-from smartgo.schema.responses import pull_response
+from smartgo.schema.responses import found_pieces, pull_response
 from smartgo.schema.topics import OFFSET_MOVED_EVENT
 from smartgo.store.interfaces import IMessageFilter, ReadLimit, ReadResult, ReadStatus
 
@@ -73,7 +74,7 @@ class OffsetMovedEvent(msgspec.Struct, rename="camel"):
     offset_request: int
 
 
-@implementer(IRequestProcessor)
+@implementer(IRunSource)
 class PullProcessor(Processor):
     """Answers consumers that ask for messages."""
 
@@ -101,6 +102,50 @@ class PullProcessor(Processor):
         self._is_without_master = broker.is_without_master
         self._filters = filters
         self._event_rate = TokenBuckets(_EVENTS_PER_SECOND, _EVENTS_PER_SECOND)
+        work = PullWork(
+            self._learn,
+            self._filters.find,
+            self._store.read,
+            self._stats.found,
+            None if self._slave else self._commit,
+            ReadLimit(_COUNT_LIMIT, _SIZE_LIMIT),
+            ReadStatus.FOUND,
+            found_pieces(ReadStatus.FOUND.name),
+        )
+        self._plain = PullRun(work)
+        self._learned_of: tuple[object, ...] = ()  # the state of everything that was learned
+
+    # -- runs ------------------------------------------------------------------------------------------------
+
+    def ready_run(self) -> PullRun | None:
+        """See L{IRunSource.ready_run}."""
+        settings = self._settings.broker
+        state = settings, self._topics.version, self._groups.version, self._consumers.changes
+        if state != self._learned_of:
+            self._learned_of = state
+            self._plain.forget()
+        return self._plain if settings.broker_permission & READ else None
+
+    def _learn(self, group_name: str, topic: str) -> PullSource | None:
+        """Return what the pulls of a group from a topic have in common; C{None}: L{process} has to see to each."""
+        if group_name not in self._groups:
+            return None
+        try:
+            group = self._group(group_name)
+            config = self._topic(topic)
+        except RequestRefused:
+            return None
+        near = far = 0
+        if self._slave_read:
+            near, far = group.broker_id, group.which_broker_when_consume_slowly
+        try:
+            subscription = self._subscription(group, topic)
+            wanted = self._filters.find(subscription.expression_type, subscription.sub_string)
+        except RequestRefused:
+            return PullSource(group_name, topic, config.read_queue_nums, near, far, None, None)
+        return PullSource(group_name, topic, config.read_queue_nums, near, far, subscription.sub_version, wanted)
+
+    # -- one by one ------------------------------------------------------------------------------------------
 
     def process(self, peer: IPeer, request: Command) -> Answer | Deferred[Answer]:
         """
@@ -111,14 +156,8 @@ class PullProcessor(Processor):
         header: PullRequest = request.read(PullRequest)
         if not self._settings.broker.broker_permission & READ:
             raise self._unreadable()
-        group = self._groups.find(header.consumer_group, peer)
-        if not group.consume_enable:
-            raise NoPermission(f"subscription group no permission, {header.consumer_group}")
-        config = self._topics.get(header.topic)
-        if config is None:
-            raise TopicNotExist(f"topic[{header.topic}] not exist, apply first please!")
-        if not config.perm & READ:
-            raise NoPermission(f"the topic[{header.topic}] pulling message is forbidden")
+        group = self._group(header.consumer_group, peer)
+        config = self._topic(header.topic)
         if not 0 <= header.queue_id < config.read_queue_nums:
             raise RequestRefused(
                 f"queueId[{header.queue_id}] is illegal, topic:[{header.topic}] "
@@ -127,14 +166,28 @@ class PullProcessor(Processor):
         wanted = self._filter(header, group)
         answer = self._read(peer, request, header, group, wanted, bool(header.sys_flag & SUSPEND))
         if header.sys_flag & COMMIT and header.commit_offset >= 0 and not self._slave:
-            self._commit(header)
+            self._commit(header.consumer_group, header.topic, header.queue_id, header.commit_offset)
         return answer
 
-    def _commit(self, header: PullRequest) -> None:
+    def _group(self, name: str, peer: IPeer | None = None) -> SubscriptionGroupConfig:
+        group = self._groups.find(name, peer)
+        if not group.consume_enable:
+            raise NoPermission(f"subscription group no permission, {name}")
+        return group
+
+    def _topic(self, name: str) -> TopicConfig:
+        config = self._topics.get(name)
+        if config is None:
+            raise TopicNotExist(f"topic[{name}] not exist, apply first please!")
+        if not config.perm & READ:
+            raise NoPermission(f"the topic[{name}] pulling message is forbidden")
+        return config
+
+    def _commit(self, group: str, topic: str, queue_id: int, offset: int) -> None:
         try:
-            advanced = self._offsets.commit(header.consumer_group, header.topic, header.queue_id, header.commit_offset)
+            advanced = self._offsets.commit(group, topic, queue_id, offset)
             if advanced:
-                self._stats.acknowledged(header.consumer_group, header.topic, advanced)
+                self._stats.acknowledged(group, topic, advanced)
         except RequestRefused:
             pass  # no room for one more offset: what was pulled is answered all the same
 
@@ -149,14 +202,7 @@ class PullProcessor(Processor):
                 if not header.expression_type or header.expression_type == TAG:
                     raise
                 raise SubscriptionParseFailed(f"parse the consumer's subscription failed: {refusal}") from None
-        members = self._consumers.get(header.consumer_group)
-        if members is None:
-            raise SubscriptionNotExist("the consumer's group info not exist")
-        if not group.consume_broadcast_enable and members.message_model == "BROADCASTING":
-            raise NoPermission(f"the consumer group[{header.consumer_group}] can not consume by broadcast way")
-        subscription = members.subscription(header.topic)
-        if subscription is None:
-            raise SubscriptionNotExist("the consumer's subscription not exist")
+        subscription = self._subscription(group, header.topic)
         if subscription.sub_version < header.sub_version:
             raise SubscriptionNotLatest("the consumer's subscription not latest")
         try:
@@ -167,6 +213,17 @@ class PullProcessor(Processor):
             raise FilterDataNotExist(
                 "The broker's consumer filter data is not exist!Your expression may be wrong!"
             ) from None
+
+    def _subscription(self, group: SubscriptionGroupConfig, topic: str) -> SubscriptionData:
+        members = self._consumers.get(group.group_name)
+        if members is None:
+            raise SubscriptionNotExist("the consumer's group info not exist")
+        if not group.consume_broadcast_enable and members.message_model == "BROADCASTING":
+            raise NoPermission(f"the consumer group[{group.group_name}] can not consume by broadcast way")
+        subscription = members.subscription(topic)
+        if subscription is None:
+            raise SubscriptionNotExist("the consumer's subscription not exist")
+        return subscription
 
     def _read(
         self,

@@ -102,6 +102,7 @@ class ConsumerTable:
     (40, one-way), so that they share out the queues anew.
 
     @ivar get: C{get(group)} returns the L{ConsumerGroup} or C{None}; a dict lookup, for the hot path.
+    @ivar changes: how often a group came or went, or what it subscribes to or its model became another.
     """
 
     def __init__(
@@ -123,6 +124,7 @@ class ConsumerTable:
         self._sizes = Shares(lambda: subscriptions_limit)
         self._groups: dict[str, ConsumerGroup] = {}
         self._memberships: dict[IPeer, set[str]] = {}
+        self.changes = 0
         self.get: Callable[[str], ConsumerGroup | None] = self._groups.get
 
     def __len__(self) -> int:
@@ -164,6 +166,7 @@ class ConsumerTable:
         source = source_of(peer.address)
         subscriptions = list(subscriptions)
         group = self._groups.get(name)
+        created = group is None
         joined = group is None or peer not in group.members
         if joined and not self._member_shares.take(source):
             raise RequestRefused("there are too many members of consumer groups already")
@@ -180,7 +183,10 @@ class ConsumerTable:
             peer, client_id, language, version, self._clock.seconds(), self._clock.wall_ms()
         )
         self._memberships.setdefault(peer, set()).add(name)
+        before = None if created else (group.message_model, dict(group.subscriptions))
         changed = group.update(data, subscriptions) or joined
+        if before != (group.message_model, group.subscriptions):
+            self.changes += 1
         if changed:
             self._tell(group)
         return changed
@@ -218,6 +224,7 @@ class ConsumerTable:
             self._tell(group)
         else:
             del self._groups[name]
+            self.changes += 1
             self._shares.give_back(group.source)
             self._sizes.change(*group.weighed, "", 0)
 
