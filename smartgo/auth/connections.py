@@ -1,11 +1,9 @@
 """
-Access control of connections: what was decided about a connection is remembered until the rules change.
+Access control of connections: what a key may do is remembered for a connection until the rules change.
 
-RocketMQ checks the signature of each request, which costs about half as much as to store a message. Where nobody can
-read or replay what a client sends (TLS, or this machine), one right signature shows whose connection it is: later
-requests that name the same key have its rights without a look at their signatures. Elsewhere, each request has to be
-signed, since one that was overheard could be sent over a connection of the listener's to open that; only the
-permissions are remembered (docs/decisions/hooks-see-each-request).
+The signature of each request is verified, as by RocketMQ. One that was overheard has only its own effect when it is
+sent again; a connection that was trusted after its first signature would give the listener all rights of the key
+(docs/decisions/hooks-see-each-request).
 """
 
 from __future__ import annotations
@@ -78,18 +76,13 @@ class AccessControl:
 class ConnectionAccess:
     """The decisions about the requests of one connection."""
 
-    __slots__ = ("_account", "_allowed", "_control", "_ip", "_private", "_rules")
+    __slots__ = ("_allowed", "_control", "_ip", "_rules")
 
-    def __init__(self, control: AccessControl, ip: str, private: bool = False) -> None:
-        """
-        @param ip: the address that it comes from.
-        @param private: nobody can read or replay what is sent over it: one signature is enough.
-        """
+    def __init__(self, control: AccessControl, ip: str) -> None:
+        """@param ip: the address that it comes from."""
         self._control = control
         self._ip = ip
-        self._private = private
         self._rules = control.rules
-        self._account: AccessAccount | None = None
         self._allowed: dict[int, set[Hashable]] = {}
 
     def check(self, request: Command) -> None:
@@ -101,25 +94,22 @@ class ConnectionAccess:
         """
         if self._rules is not self._control.rules:
             self._rules = self._control.rules
-            self._account = None
             self._allowed = {}
         code = request.code
         header = request.header
-        known = self._allowed.get(code)
-        if known is not None and self._private and header is not None and _NAMES[code](header) in known:
-            return
         need = NEEDS.get(code)
         if need is None:
             raise AccessDenied(authorize(None, code, ()).reason)
-        account = self._identified(request)
+        identity = identify(self._rules, request, self._ip)
+        if identity.refusal:
+            raise AccessDenied(identity.refusal)
         if header is None or code not in _NAMES:
-            self._authorize(account, need, request)
+            self._authorize(identity.account, need, request)
             return
         names = _NAMES[code](header)
-        if known is None:
-            known = self._allowed[code] = set()
+        known = self._allowed.setdefault(code, set())
         if names not in known:
-            self._authorize(account, need, request)
+            self._authorize(identity.account, need, request)
             if len(known) >= MOST_REMEMBERED:
                 known.clear()
             known.add(names)
@@ -128,18 +118,3 @@ class ConnectionAccess:
         decision = authorize(account, request.code, resource_needs(need, request))
         if not decision.allowed:
             raise AccessDenied(decision.reason)
-
-    def _identified(self, request: Command) -> AccessAccount | None:
-        """
-        Return whose request it is.
-
-        @raise AccessDenied: there is nothing that shows it.
-        """
-        if self._account is not None and request.fields.get(ACCESS_KEY) == self._account.name:
-            return self._account
-        identity = identify(self._rules, request, self._ip)
-        if identity.refusal:
-            raise AccessDenied(identity.refusal)
-        if self._private and self._account is None:
-            self._account = identity.account
-        return identity.account

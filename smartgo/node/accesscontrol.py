@@ -25,7 +25,7 @@ from smartgo.env.interfaces import IEnvironment
 from smartgo.errors import SettingError
 from smartgo.remoting.connectionhook import ConnectionHook, RequestCheck
 from smartgo.remoting.interfaces import IPeer
-from smartgo.remoting.origin import asker, is_local
+from smartgo.remoting.origin import asker
 from smartgo.schema.signature import AccessKey
 
 T = TypeVar("T")
@@ -116,7 +116,7 @@ class AccessService(Service):
         return AccessRules([*self._made, *rules.accounts.values()], rules.unsigned_from, rules.notes)
 
     def _check(self, peer: IPeer) -> RequestCheck:
-        return ConnectionAccess(self.control, asker(peer).ip, peer.secure or is_local(peer)).check
+        return ConnectionAccess(self.control, asker(peer).ip).check
 
     # -- following the files -------------------------------------------------------------------------------------
 

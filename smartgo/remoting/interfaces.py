@@ -27,7 +27,6 @@ class IPeer(Interface):
     host = Attribute("The remote IP address and port as a record stores them: 4 or 16 bytes, then a big-endian int32.")
     local_ip = Attribute("The IP address of ours that was dialled, empty for connections that we dialled.")
     local_port = Attribute("The port of ours that was dialled, or C{0} for connections that we dialled.")
-    secure = Attribute("Whether the connection uses TLS.")
     open = Attribute("False once the connection has ended.")
 
     def tell(command: Command) -> None:

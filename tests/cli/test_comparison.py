@@ -54,6 +54,10 @@ class ComparisonTests(ClusterCase):
         files = self.env.files
         files.make_directories(os.getcwd())
         files.create("/broker.conf", b"brokerName=broker-a\nflushDiskType=SYNC_FLUSH\n")
+        files.make_directories("/conf/acl")
+        files.create(
+            "/conf/plain_acl.yml", b"accounts: [{accessKey: shop, secretKey: shop-secret, topicPerms: [Orders=PUB]}]"
+        )
         files.create("/definitions.json", self.out("cluster", "export").encode())
         for path, data in read("store-a").files.items():
             files.make_directories(posixpath.dirname(f"/golden/{path}"))

@@ -180,11 +180,11 @@ class OptionsTests(SynchronousTestCase):
 
     def test_not_built(self) -> None:
         """A setting that nothing follows yet gets a warning where somebody gave it."""
-        files = {"/b.conf": b"rejectTransactionMessage=true\nflushDiskType=SYNC_FLUSH\n"}
+        files = {"/b.conf": b"filterSupportRetry=true\nflushDiskType=SYNC_FLUSH\n"}
         found = self.parse(BrokerOptions(), "--config", "/b.conf", files=files)
         self.assertEqual(
             [one for one in found.warnings if "no effect" in one],
-            ["/b.conf, line 1: rejectTransactionMessage has no effect yet"],
+            ["/b.conf, line 1: filterSupportRetry has no effect yet"],
         )
         self.assertEqual(self.parse(BrokerOptions()).warnings, ())
 

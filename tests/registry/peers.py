@@ -31,7 +31,6 @@ class FakePeer:
         self.local_ip = local_ip
         self.host = bytes(8)
         self.local_port = 9876
-        self.secure = False
         self.open = True
         self.reasons: list[str] = []
 

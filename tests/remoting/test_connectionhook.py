@@ -69,7 +69,7 @@ class ConnectionHookTests(SynchronousTestCase):
         """Access control stops what is not allowed before its processor, with RocketMQ's code; answers stay encoded."""
         rules = read_plain_acl("accounts: [{accessKey: publisher, secretKey: secret-1, topicPerms: [t=PUB]}]")
         control = AccessControl(rules)
-        hook = ConnectionHook(lambda peer: ConnectionAccess(control, "192.0.2.7", private=True).check)
+        hook = ConnectionHook(lambda peer: ConnectionAccess(control, "192.0.2.7").check)
         sends = Doing(310, lambda _, asked: encode(asked.answer()))
         accepted = Accepted([sends], [hook])
         made = []

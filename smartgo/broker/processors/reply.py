@@ -16,6 +16,7 @@ from zope.interface import implementer
 from smartgo.broker.interfaces import IBroker
 from smartgo.broker.processors.requestcodes import answered_by
 from smartgo.broker.processors.sendadmission import SendAdmission
+from smartgo.broker.send import Send
 from smartgo.errors import CallFailed, MessageIllegal, RequestRefused, ServiceNotAvailable
 from smartgo.remoting.interfaces import Answer, IPeer, IRequestProcessor
 from smartgo.remoting.processor import Processor
@@ -23,7 +24,7 @@ from smartgo.schema import properties as names
 from smartgo.schema.codes import RequestCode, ResponseCode
 from smartgo.schema.command import Command
 from smartgo.schema.headers.send import PushReplyRequest, SendRequest, SendRequestV2, SendResponse
-from smartgo.schema.message import HOSTS_MASK, TRANSACTION_MASK, NewMessage, message_id
+from smartgo.schema.message import TRANSACTION_MASK, message_id
 from smartgo.schema.propertyrewriter import Rewriter, Rewritten
 from smartgo.schema.timers import TIMED
 
@@ -134,22 +135,10 @@ class ReplyProcessor(Processor):
     ) -> None:
         """Store the reply, and put its id and offset into the answer; one that cannot be stored has been pushed."""
         text = header.properties
-        message = NewMessage(
-            header.topic,
-            queue_id,
-            request.body,
-            rewritten.raw if names.RECORD_CRC in text else text.encode("utf-8", "replace"),  # as the client sent them
-            header.flag,
-            header.sys_flag & ~HOSTS_MASK,
-            header.born_timestamp,
-            peer.host,
-            self._store_host,
-            header.reconsume_times,
-            0,
-            rewritten.tag_code,
-        )
+        raw = rewritten.raw if names.RECORD_CRC in text else text.encode("utf-8", "replace")  # as the client sent them
+        send = Send(peer, request, header, header.topic, queue_id, queue_id, {}, raw, rewritten.tag_code)
         try:
-            appended = self._store.append((message,))
+            appended = self._store.append((send.message(self._store_host),))
         except RequestRefused as error:
             self._stats.put_failures += 1
             self._log.warn("a reply of {peer} was not stored: {error}", peer=peer.address, error=error)

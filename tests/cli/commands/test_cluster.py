@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from functools import partial
+from typing import Any
 
 from twisted.internet.defer import Deferred, fail, succeed
 
@@ -261,7 +261,11 @@ class RemoteConfigTests(ClusterCase):
 
     def setUp(self) -> None:
         """A broker that accepts them."""
-        self.patch(requestprocessors, "BrokerAdmin", partial(BrokerAdmin, remote_config=True))
+
+        def changeable(*arguments: Any, **named: Any) -> BrokerAdmin:
+            return BrokerAdmin(*arguments, **(named | {"remote_config": True}))
+
+        self.patch(requestprocessors, "BrokerAdmin", changeable)
         super().setUp()
 
     def test_dry_run(self) -> None:
