@@ -881,18 +881,27 @@ cdef class Hub:
                 left = begin + stay - self.taken_us
                 if left <= 0 or self.passed or self.epoll < 0:
                     break
-                if self.watched >= 0 and not self.awaited() and not self.wait(left):
-                    break
+                if self.watched >= 0:
+                    if self.awaited():
+                        left = 0
+                        self.end_runs()
+                    if not self.wait(left):
+                        break
                 count = epoll_wait(self.epoll, events, SOCKETS, 0)
                 if count <= 0:
                     break
                 more = self.turn(events, count)
         finally:
-            self.sources = self.sender = self.run = self.pulls = None
-            if self.turns.begun:
-                self.turns.end_runs()
+            self.end_runs()
         if taken:
             timers.note_runs(began, taken)
+
+    cdef int end_runs(self) except -1:
+        """End the runs, and forget what they are of: whatever is told of their messages may change it."""
+        self.sources = self.sender = self.run = self.pulls = None
+        if self.turns.begun:
+            self.turns.end_runs()
+        return 0
 
     cdef bint wait(self, int64_t most_us) noexcept:
         """Wait until anything is ready; tell whether it is for the hub alone."""

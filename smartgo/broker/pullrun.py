@@ -24,7 +24,7 @@ class PullSource(NamedTuple):
 
     @ivar queues: the topic's read queues: their ids are below this.
     @ivar near: the broker to ask next; C{far}: that where a slave is suggested.
-    @ivar version: of the group's subscription in ms; C{None}: it has none that is in order.
+    @ivar version: of the group's subscription in ms; C{None}: it has none that is in order and by tags.
     @ivar filter: of the group's subscription; C{None}: everything passes.
     """
 

@@ -13,6 +13,7 @@ from smartgo.broker.settings.changes import Who
 from smartgo.core import CORE, IS_COMPILED
 from smartgo.errors import RequestRefused
 from smartgo.net.link import Link
+from smartgo.schema.bodies import ConsumerData, HeartbeatData, SubscriptionData
 from smartgo.schema.codes import RequestCode
 from smartgo.schema.command import Command, decode, encode
 from smartgo.schema.responses import found_pieces, pull_response
@@ -172,7 +173,6 @@ class PullRunTests(SynchronousTestCase):
         self.assert_not_taken("version above the group's", subVersion="6")
         self.assert_not_taken("no such group", consumerGroup="CH")
         self.assert_not_taken("no such topic", topic="S")
-        self.assert_not_taken("not ASCII", topic="中")
         for name in FIELDS:
             rest = {key: value for key, value in FIELDS.items() if key != name}
             for frame in FRAMES:
@@ -279,6 +279,15 @@ class HubPullTests(SynchronousTestCase):
         self.assertEqual(stats.got.total, 5 + 2 * (15 + 3 + 5 + 5))
         flows = [(one.topic, one.group, one.count) for one in stats.got_totals()]
         self.assertEqual(flows, [("T", "CG", 61)])
+
+    def test_by_content(self) -> None:
+        """The pulls of a group that subscribed by SQL92 are left to Python; those with tags of their own are not."""
+        subscription = SubscriptionData(topic="T", sub_string="TAGS = 'a'", sub_version=5, expression_type="SQL92")
+        consumer = ConsumerData(group_name="CS", subscription_data_set=[subscription])
+        body = HeartbeatData(client_id="client-2", consumer_data_set=[consumer]).encode()
+        self.cluster.ask(Command.request(RequestCode.HEART_BEAT, body=body))
+        self.both(0, pull_command("T", sys_flag=0, sub_version=5, consumer_group="CS"))
+        self.both(1, pull_command("T", subscription="a", consumer_group="CS"))
 
     def test_left(self) -> None:
         """What finds nothing, or is refused, is left to Python, and what follows it in the same read, too."""

@@ -56,7 +56,7 @@ class ComparisonTests(ClusterCase):
         files.create("/broker.conf", b"brokerName=broker-a\nflushDiskType=SYNC_FLUSH\n")
         files.make_directories("/conf/acl")
         files.create(
-            "/conf/plain_acl.yml", b"accounts: [{accessKey: shop, secretKey: shop-secret, topicPerms: [Orders=PUB]}]"
+            "/conf/plain_acl.yml", b"accounts: [{accessKey: shop-frontend, secretKey: front-secret, admin: true}]"
         )
         files.create("/definitions.json", self.out("cluster", "export").encode())
         for path, data in read("store-a").files.items():

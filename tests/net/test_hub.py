@@ -517,6 +517,27 @@ class StayingHubTests(CompiledHubTestCase):
         self.turn()
         self.assertEqual(answered, [1])
 
+    def test_awaited_long(self) -> None:
+        """Where somebody waits while frames keep coming, each run ends, and what else is ready ends the turn."""
+        _, end = self.joined()
+        ours, theirs = socket.socketpair()
+        self.sockets += [ours, theirs]
+        frame = with_length(json_frame(FIELDS))
+        ended: list[int] = []
+
+        def awaited() -> bool:
+            ended.append(self.source.ended)
+            end.send(frame)
+            if len(ended) == 3:
+                ours.send(b"for the reactor")
+                self.network.pollers[0].around.register(theirs.fileno(), select.EPOLLIN)
+            return True
+
+        self.source.when_awaited = awaited
+        end.send(frame)
+        self.turn()
+        self.assertEqual(ended, [1, 2, 3])
+
     def test_rare(self) -> None:
         """Frames that come seldom are waited for by the reactor alone."""
         self.hub = self.kind(self.network.poller, self.sweeper, 0.0)

@@ -4,6 +4,7 @@ Pulls (11, 361): checked, read, held when there is nothing yet (docs/spec/broker
 
 from __future__ import annotations
 
+from contextlib import suppress
 from functools import partial
 from typing import Final
 
@@ -138,12 +139,13 @@ class PullProcessor(Processor):
         near = far = 0
         if self._slave_read:
             near, far = group.broker_id, group.which_broker_when_consume_slowly
-        try:
+        wanted = version = None
+        with suppress(RequestRefused):
             subscription = self._subscription(group, topic)
             wanted = self._filters.find(subscription.expression_type, subscription.sub_string)
-        except RequestRefused:
-            return PullSource(group_name, topic, config.read_queue_nums, near, far, None, None)
-        return PullSource(group_name, topic, config.read_queue_nums, near, far, subscription.sub_version, wanted)
+            if wanted is None or not wanted.needs_content():  # by content, Python would ask it again in vain
+                version = subscription.sub_version
+        return PullSource(group_name, topic, config.read_queue_nums, near, far, version, wanted)
 
     # -- one by one ------------------------------------------------------------------------------------------
 
