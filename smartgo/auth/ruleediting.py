@@ -4,7 +4,7 @@ Changes of the files of access control, as administrators ask for them (50, 51, 
 Source: C{PlainPermissionManager.updateAccessConfig}, C{deleteAccessConfig} and C{updateGlobalWhiteAddrsConfig} of
 RocketMQ 4.9.7. As there, an account is changed in the file that has it, a new one goes to C{plain_acl.yml}, and each
 change counts up the C{dataVersion} of its file. What a file has besides is kept, but for comments. Stricter than there:
-a change after which a file could not be read is refused.
+a change after which one of the files could not be read is refused, and deleted is an account from all files.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from typing import Any, NamedTuple
 import yaml
 
 from smartgo.auth.accounts import AccessRules
-from smartgo.auth.plainacl import BadAccessFile, read_plain_acl
+from smartgo.auth.plainacl import BadAccessFile
 from smartgo.auth.rulefiles import LARGEST, RuleFiles, Stamp
 from smartgo.env.interfaces import IFiles
 
@@ -92,7 +92,8 @@ class RuleEditor:
         self._write(path, content)
 
     def delete(self, access_key: str) -> bool:
-        """Delete an account; return false if no file has it."""
+        """Delete an account from all files, since of two with one key the next would count; false: no file has it."""
+        found = False
         for path in self._rules.paths():
             content = self._content(path)
             accounts = _accounts(content)
@@ -100,8 +101,8 @@ class RuleEditor:
             if len(kept) < len(accounts):
                 content["accounts"] = kept
                 self._write(path, content)
-                return True
-        return False
+                found = True
+        return found
 
     def set_white_addresses(self, addresses: list[str], name: str = "") -> None:
         """
@@ -153,7 +154,7 @@ class RuleEditor:
         before = self._version(path).counter if self._files.exists(path) else 0
         content["dataVersion"] = [{"counter": before + 1, "timestamp": self._wall_ms()}]
         text = yaml.safe_dump(content, sort_keys=False, allow_unicode=True)
-        read_plain_acl(text)
+        self._rules.read({path: text})
         self._files.make_directories(posixpath.dirname(path))
         self._files.replace(path, text.encode())
 

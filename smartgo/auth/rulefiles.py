@@ -8,7 +8,7 @@ read first, C{plain_acl.yml} last, and of two accounts with one key the first co
 from __future__ import annotations
 
 import posixpath
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import Final, TypeAlias
 
 from smartgo.auth.accounts import AccessAccount, AccessRules
@@ -71,20 +71,23 @@ class RuleFiles:
             elif name.endswith(_ENDINGS):
                 yield path
 
-    def read(self) -> AccessRules:
+    def read(self, instead: Mapping[str, str] | None = None) -> AccessRules:
         """
         Return the rules of all files together.
 
+        @param instead: texts by path that count in the place of what these files say; they may not be there yet.
         @raise BadAccessFile: there is no file, or one cannot be read; the message names it.
         """
+        texts = instead or {}
         paths = self.paths()
+        paths += [path for path in texts if path not in paths]
         if not paths:
             raise BadAccessFile(f"there is no access control file: neither {self.main} nor a file below {MORE_FILES}")
         accounts: dict[str, AccessAccount] = {}
         patterns: list[AddressPattern] = []
         notes: list[str] = []
         for path in paths:
-            rules = self._read(path)
+            rules = self._read(path, texts.get(path))
             patterns += rules.unsigned_from
             notes += [f"{path}: {note}" for note in rules.notes]
             for name, account in rules.accounts.items():
@@ -94,9 +97,9 @@ class RuleFiles:
                     accounts[name] = account
         return AccessRules(accounts.values(), patterns, notes)
 
-    def _read(self, path: str) -> AccessRules:
+    def _read(self, path: str, text: str | None) -> AccessRules:
         try:
-            return read_plain_acl(self._files.read(path, LARGEST).decode())
+            return read_plain_acl(self._files.read(path, LARGEST).decode() if text is None else text)
         except OSError as error:
             raise BadAccessFile(f"{path}: {error.strerror or error}") from None
         except UnicodeDecodeError:

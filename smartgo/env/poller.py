@@ -48,7 +48,7 @@ class EpollPoller:
 
     def watched(self) -> int:
         """Return the descriptor of the reactor's own epoll instance, which holds this one; -1: it has none."""
-        poller = getattr(self._reactor, "_poller", None)
+        poller = getattr(self._reactor, "_poller", None)  # a private name of Twisted's: a test notices a change
         return poller.fileno() if isinstance(poller, select.epoll) else -1
 
     def spare(self) -> float:

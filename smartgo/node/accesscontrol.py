@@ -105,7 +105,8 @@ class AccessService(Service):
             self._made = (AccessAccount(key, Rights(admin=True)),)
         self.key = key
         self.problem = ""
-        self._stamp: Stamp | None = files.stamp()
+        self._stamp: Stamp | None = files.stamp()  # of what is in force
+        self._seen = self._stamp  # at the last look of the thread that reads the files
         self._noted: tuple[str, ...] = ()
         self.control = AccessControl(self._with_own(files.read()))
         self.hook = ConnectionHook(self._check)
@@ -138,11 +139,17 @@ class AccessService(Service):
         return reading.addCallbacks(self._changed, self._failed)
 
     def _read_changed(self) -> tuple[Stamp, AccessRules] | None:
-        """Return the rules and their stamp if a file changed; blocking. @raise SettingError: one cannot be used."""
+        """
+        Return the rules and their stamp if a file changed; blocking.
+
+        A file that changed since the last look is left alone until the next: it may be half written.
+
+        @raise SettingError: one cannot be used.
+        """
         stamp = self.files.stamp()
-        if stamp == self._stamp:
+        seen, self._seen = self._seen, stamp
+        if stamp == self._stamp or stamp != seen:
             return None
-        self._stamp = stamp
         return stamp, self.files.read()
 
     def _changed(self, read: tuple[Stamp, AccessRules] | None) -> None:
@@ -150,7 +157,7 @@ class AccessService(Service):
             self.apply(*read)
 
     def _failed(self, failure: Failure) -> None:
-        """Keep the rules, and tell why the files are of no use; tried again when they change."""
+        """Keep the rules, and tell once why the files are of no use; they are read again at the next look."""
         problem = str(failure.value)
         if failure.check(SettingError) is None:
             self._log.failure("the access control files cannot be read", failure)

@@ -75,6 +75,22 @@ class RuleEditorTests(SynchronousTestCase):
         self.assertRaises(BadAccessFile, self.editor.set_white_addresses, [], "/etc/passwd")
         self.assertEqual(self.files.read("/conf/plain_acl.yml"), before)
 
+    def test_delete_everywhere(self) -> None:
+        """An account is deleted from all files: of two with one key the second would count."""
+        self.files.create("/conf/acl/other.yml", b"accounts: [{accessKey: 12345678, secretKey: 87654321, admin: true}]")
+        self.assertTrue(self.editor.delete("12345678"))
+        self.assertEqual(sorted(self.editor.read()[1].accounts), ["an-admin"])
+
+    def test_another_file_unusable(self) -> None:
+        """Nothing is written where another file cannot be used: the change would come into force with its repair."""
+        self.files.create("/conf/acl/other.yml", b"accounts: [{accessKey: 12345679, secretKey: short}]")
+        before = self.content("plain_acl.yml")
+        change = AccountChange("newcomer", "new-secret", admin=True)
+        error = self.assertRaises(BadAccessFile, self.editor.update, change)
+        self.assertIn("/conf/acl/other.yml", str(error))
+        self.assertRaises(BadAccessFile, self.editor.set_white_addresses, ["10.0.0.3"])
+        self.assertEqual(self.content("plain_acl.yml"), before)
+
     def test_delete(self) -> None:
         """An account is deleted from its file; the others stay."""
         self.assertTrue(self.editor.delete("12345678"))

@@ -76,7 +76,7 @@ class PollerTests(TestCase):
         poller: Any = epoll_poller(reactor, lambda: None)
         self.addCleanup(poller.close)
         around = poller.watched()
-        if around < 0:
+        if around < 0 and type(reactor).__name__ != "EPollReactor":
             raise SkipTest("this reactor has no epoll instance")
         ours, theirs = socket.socketpair()
         self.addCleanup(ours.close)

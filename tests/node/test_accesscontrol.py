@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
+from errno import EMFILE
 from typing import Any
+from unittest.mock import patch
 
 from twisted.trial.unittest import SynchronousTestCase
 
@@ -59,9 +61,10 @@ class FollowingTests(SynchronousTestCase):
         return sorted(name for name in self.access.control.rules.accounts if not name.startswith("smartgo-"))
 
     def pass_period(self) -> None:
-        """Let the service look at its file."""
-        self.env.clock.advance(PERIOD)
-        self.env.clock.advance(0)
+        """Let the service look at its file twice: at once, it may be half written."""
+        for _ in range(2):
+            self.env.clock.advance(PERIOD)
+            self.env.clock.advance(0)
 
     def test_follows(self) -> None:
         """A change is in force a second later; a file that cannot be used changes nothing, and is logged once."""
@@ -80,6 +83,33 @@ class FollowingTests(SynchronousTestCase):
         lay(self.env, RULES)
         self.pass_period()
         self.assertEqual((self.names(), self.access.problem), (["a-sender", "an-admin"], ""))
+
+    def test_half_written(self) -> None:
+        """A file that changes from look to look is read when it has stayed the same for one."""
+        self.access = service(self.env)
+        self.access.startService()
+        self.addCleanup(self.access.stopService)
+        for text in ("", "accounts:\n- {accessKey: an-admin, secretKey: an-admin-secret}\n"):
+            lay(self.env, text)
+            self.env.clock.advance(PERIOD)
+            self.env.clock.advance(0)
+            self.assertEqual(self.names(), ["a-sender", "an-admin"])
+        self.env.clock.advance(PERIOD)
+        self.env.clock.advance(0)
+        self.assertEqual(self.names(), ["an-admin"])
+
+    def test_unreadable_once(self) -> None:
+        """A file that cannot be read for want of descriptors, or by a disk's error, is tried again."""
+        self.access = service(self.env)
+        self.access.startService()
+        self.addCleanup(self.access.stopService)
+        lay(self.env, RULES.replace("a-sender", "the-seller"))
+        with patch.object(RuleFiles, "read", side_effect=OSError(EMFILE, "too many")):
+            self.pass_period()
+        self.assertEqual(self.names(), ["a-sender", "an-admin"])
+        self.assertEqual(len(self.flushLoggedErrors(OSError)), 1)
+        self.pass_period()
+        self.assertEqual(self.names(), ["an-admin", "the-seller"])
 
     def test_reload(self) -> None:
         """SIGHUP reads the file at once, and tells what is wrong with it."""

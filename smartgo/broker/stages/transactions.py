@@ -294,6 +294,8 @@ class Transactions:
         owed, self._owed_ops = self._owed_ops, []
         for half in owed:
             self._append_op(half)
+        if owed:
+            self._store.end_run()
         rules = CheckRules(
             round(config.transaction_time_out * 1000),
             config.transaction_check_max,
