@@ -34,6 +34,7 @@ def compiled():
     try:
         from Cython.Build import cythonize
     except ImportError:
+        sys.stderr.write("setup.py: the core is not compiled: Cython is not installed\n")
         return [], {}
     names = ("answers", "appending", "crc32", "header", "indexkeys", "indexput", "picking", "properties", "pullheader",
              "sendheader")  # fmt: skip

@@ -49,6 +49,7 @@ if TYPE_CHECKING:
     from smartgo.schema.bodies import ConsumeFromWhere as ConsumeFromWhere
     from smartgo.schema.bodies import MessageModel as MessageModel
     from smartgo.schema.bodies import MessageQueue as MessageQueue
+    from smartgo.schema.signature import AccessKey as AccessKey
 
     __all__: list[str]
 
@@ -70,6 +71,7 @@ _MODULES: Final = {
     ),
     "smartgo.net.tls": ("ClientTLS",),
     "smartgo.schema.bodies": ("ConsumeFromWhere", "MessageModel", "MessageQueue"),
+    "smartgo.schema.signature": ("AccessKey",),
 }  # fmt: skip
 """The module that defines each public name; the imports above say the same to type checkers."""
 

@@ -40,7 +40,7 @@ class AccessKey:
 
     def __repr__(self) -> str:
         """Leave the secret out (reliability X18)."""
-        return f"Credentials({self.access_key!r})"
+        return f"AccessKey({self.access_key!r})"
 
     def sign(self, request: Command) -> None:
         """Sign a request of ours, whose fields and body must not change any more."""

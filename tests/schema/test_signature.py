@@ -69,4 +69,4 @@ class CredentialsTests(SynchronousTestCase):
 
     def test_shown(self) -> None:
         """The secret is in no text that tells of a key."""
-        self.assertEqual((repr(KEY), str(KEY)), ("Credentials('RocketMQ')", "Credentials('RocketMQ')"))
+        self.assertEqual((repr(KEY), str(KEY)), ("AccessKey('RocketMQ')", "AccessKey('RocketMQ')"))
