@@ -9,8 +9,7 @@ from __future__ import annotations
 
 from typing import Final
 
-import yaml
-
+from smartgo.auth.yamltext import NotYaml, load_yaml
 from smartgo.env.interfaces import IFiles
 from smartgo.errors import SettingError
 from smartgo.schema.signature import AccessKey
@@ -26,8 +25,8 @@ def read_key_file(text: str) -> AccessKey:
     @raise SettingError: it holds none; the message never shows what the file holds.
     """
     try:
-        content = yaml.safe_load(text)
-    except (yaml.YAMLError, ValueError):
+        content = load_yaml(text)
+    except NotYaml:
         raise SettingError("it is no YAML") from None
     if not isinstance(content, dict):
         raise SettingError("it has no accessKey and secretKey")

@@ -11,10 +11,9 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
-import yaml
-
 from smartgo.auth.accounts import PERMISSIONS, AccessAccount, AccessRules, Permission, Rights
 from smartgo.auth.addresses import AddressPattern, BadAddressPattern
+from smartgo.auth.yamltext import NotYaml, load_yaml
 from smartgo.errors import SettingError
 from smartgo.schema.signature import AccessKey
 from smartgo.schema.topics import retry_topic
@@ -44,11 +43,9 @@ def read_plain_acl(text: str) -> AccessRules:
     @raise BadAccessFile: it is no YAML, or a part of it has no meaning.
     """
     try:
-        content = yaml.safe_load(text)
-    except yaml.YAMLError as error:
-        mark = getattr(error, "problem_mark", None)
-        place = "" if mark is None else f" at line {mark.line + 1}, column {mark.column + 1}"
-        raise BadAccessFile(f"the access control file is no YAML{place}") from None
+        content = load_yaml(text)
+    except NotYaml as error:
+        raise BadAccessFile(f"the access control file is no YAML{error}") from None
     if content is None:
         content = {}
     if not isinstance(content, dict):

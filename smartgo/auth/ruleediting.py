@@ -13,11 +13,10 @@ import posixpath
 from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple
 
-import yaml
-
 from smartgo.auth.accounts import AccessRules
 from smartgo.auth.plainacl import BadAccessFile
 from smartgo.auth.rulefiles import LARGEST, RuleFiles, Stamp
+from smartgo.auth.yamltext import NotYaml, dump_yaml, load_yaml
 from smartgo.env.interfaces import IFiles
 
 
@@ -141,8 +140,8 @@ class RuleEditor:
 
     def _content(self, path: str) -> dict[str, Any]:
         try:
-            content = yaml.safe_load(self._files.read(path, LARGEST))
-        except (OSError, ValueError, yaml.YAMLError):
+            content = load_yaml(self._files.read(path, LARGEST))
+        except (OSError, NotYaml):
             raise BadAccessFile(f"{self._name(path)} cannot be read: the server's log tells why") from None
         if content is None:
             return {}
@@ -153,7 +152,7 @@ class RuleEditor:
     def _write(self, path: str, content: dict[str, Any]) -> None:
         before = self._version(path).counter if self._files.exists(path) else 0
         content["dataVersion"] = [{"counter": before + 1, "timestamp": self._wall_ms()}]
-        text = yaml.safe_dump(content, sort_keys=False, allow_unicode=True)
+        text = dump_yaml(content)
         self._rules.read({path: text})
         self._files.make_directories(posixpath.dirname(path))
         self._files.replace(path, text.encode())
