@@ -10,6 +10,7 @@ import click
 
 from .. import builder, runner, scaling
 from ..scenarios import LOADS
+from ..targets import Bench
 from ..workshop import (
     check_option,
     console,
@@ -42,6 +43,15 @@ class Sizes(click.ParamType[tuple[int, ...]]):
         if found[0] < 1:
             self.fail("a size must be at least 1", param, ctx)
         return found
+
+
+def _finish(
+    bench: Bench, outcome: backlog.Outcome | connections.Outcome | topics.Outcome, path: Path | None, command: str
+) -> None:
+    """Say what went wrong besides, and keep the figures."""
+    for complaint in outcome.complaints:
+        console.print(complaint, highlight=False)
+    keep_figures({**facts_of(bench), "started": now(), "outcome": outcome}, path, command)
 
 
 def _listed(sizes: Sequence[int]) -> str:
@@ -102,9 +112,7 @@ def backlog_command(
             run = backlog.Backlog(bench.one_of_ours(Sized), binary, size, keys, floor * _GB, status.update)
             outcome = run.run(sizes)
     console.print(backlogreport.table(outcome))
-    for complaint in outcome.complaints:
-        console.print(complaint, highlight=False)
-    keep_figures({**facts_of(bench), "started": now(), "outcome": outcome}, json_path, "scale-backlog")
+    _finish(bench, outcome, json_path, "scale-backlog")
 
 
 @scale.command("connections")
@@ -151,9 +159,7 @@ def connections_command(
             outcome = connections.run(targets, binary, sizes, kinds, pace, idle_seconds, status.update)
     for kind in kinds:
         console.print(connectionsreport.table(outcome, kind))
-    for complaint in outcome.complaints:
-        console.print(complaint, highlight=False)
-    keep_figures({**facts_of(bench), "started": now(), "outcome": outcome}, json_path, "scale-connections")
+    _finish(bench, outcome, json_path, "scale-connections")
 
 
 @scale.command("topics")
@@ -192,9 +198,7 @@ def topics_command(
             run = topics.Topics(target, binary, queues, pace, idle_seconds, floor * _GB, status.update)
             outcome = run.run(sizes)
     console.print(topicsreport.table(outcome))
-    for complaint in outcome.complaints:
-        console.print(complaint, highlight=False)
-    keep_figures({**facts_of(bench), "started": now(), "outcome": outcome}, json_path, "scale-topics")
+    _finish(bench, outcome, json_path, "scale-topics")
 
 
 @scale.command("groups")
