@@ -881,12 +881,8 @@ cdef class Hub:
                 left = begin + stay - self.taken_us
                 if left <= 0 or self.passed or self.epoll < 0:
                     break
-                if self.watched >= 0:
-                    if self.awaited():
-                        left = 0
-                        self.end_runs()
-                    if not self.wait(left):
-                        break
+                if self.watched >= 0 and (self.awaited() or not self.wait(left)):
+                    break
                 count = epoll_wait(self.epoll, events, SOCKETS, 0)
                 if count <= 0:
                     break

@@ -518,25 +518,21 @@ class StayingHubTests(CompiledHubTestCase):
         self.assertEqual(answered, [1])
 
     def test_awaited_long(self) -> None:
-        """Where somebody waits while frames keep coming, each run ends, and what else is ready ends the turn."""
+        """Where somebody waits while frames keep coming, the run of each turn ends, and the reactor is next."""
         _, end = self.joined()
-        ours, theirs = socket.socketpair()
-        self.sockets += [ours, theirs]
         frame = with_length(json_frame(FIELDS))
         ended: list[int] = []
 
         def awaited() -> bool:
             ended.append(self.source.ended)
             end.send(frame)
-            if len(ended) == 3:
-                ours.send(b"for the reactor")
-                self.network.pollers[0].around.register(theirs.fileno(), select.EPOLLIN)
             return True
 
         self.source.when_awaited = awaited
         end.send(frame)
-        self.turn()
-        self.assertEqual(ended, [1, 2, 3])
+        for turns in (1, 2, 3):
+            self.turn()
+            self.assertEqual((len(ended), self.source.ended), (turns, turns + 1))
 
     def test_rare(self) -> None:
         """Frames that come seldom are waited for by the reactor alone."""
