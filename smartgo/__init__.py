@@ -33,6 +33,11 @@ if TYPE_CHECKING:
     from smartgo.client.pullconsumer import PullConsumer as PullConsumer
     from smartgo.client.pullconsumer import PullResult as PullResult
     from smartgo.client.pullconsumer import PullStatus as PullStatus
+    from smartgo.client.transactions import LocalTransaction as LocalTransaction
+    from smartgo.client.transactions import TransactionCheck as TransactionCheck
+    from smartgo.client.transactions import TransactionProducer as TransactionProducer
+    from smartgo.client.transactions import TransactionResult as TransactionResult
+    from smartgo.client.transactions import TransactionState as TransactionState
     from smartgo.env.real import RealEnvironment as RealEnvironment
     from smartgo.errors import BadName as BadName
     from smartgo.errors import CallFailed as CallFailed
@@ -64,6 +69,9 @@ _MODULES: Final = {
     "smartgo.client.messages": ("BODY_LIMIT", "Message", "ReceivedMessage", "SendResult", "SendStatus"),
     "smartgo.client.producer": ("Producer",),
     "smartgo.client.pullconsumer": ("PullConsumer", "PullResult", "PullStatus"),
+    "smartgo.client.transactions": (
+        "LocalTransaction", "TransactionCheck", "TransactionProducer", "TransactionResult", "TransactionState",
+    ),
     "smartgo.env.real": ("RealEnvironment",),
     "smartgo.errors": (
         "BadName", "CallFailed", "CallTimedOut", "MessageIllegal", "MessageTypeWrong", "NoSuchMessage", "NotConnected",

@@ -123,7 +123,7 @@ class Client:
         self.remoting = RemotingClient(
             env,
             Sweeper(env.clock, MemoryBudget(env.clock)) if sweeper is None else sweeper,
-            Dispatcher([ServedRequests(self.consumers)]),
+            Dispatcher([ServedRequests(self.consumers, self._producers)]),
             _Reconnections(self),
             CallSecurity(
                 tls,

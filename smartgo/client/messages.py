@@ -111,6 +111,11 @@ class Message(msgspec.Struct, kw_only=True):
         for name in self.properties:
             if not name or name in _OURS:
                 raise MessageIllegal(f"property {name!r} is reserved and cannot be set")
+        if self.properties.get(properties.TRAN_MSG, "").lower() == "true":
+            raise MessageIllegal(
+                f"property {properties.TRAN_MSG!r} makes a half message, which nobody would commit: send it by "
+                "TransactionProducer.send_in_transaction, or leave the property out"
+            )
         for key in self.keys:
             if not key or " " in key:
                 raise MessageIllegal(f"key {key!r} is empty or contains a space")

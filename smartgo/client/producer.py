@@ -10,13 +10,15 @@ from collections.abc import Callable, Coroutine, Sequence
 from typing import Any, TypeVar
 
 from twisted.internet.defer import Deferred, succeed
+from twisted.logger import Logger
 
 from smartgo.client.client import Client
 from smartgo.client.internal.sending import Prepared, Sender
-from smartgo.client.messages import Message, SendResult
+from smartgo.client.messages import Message, ReceivedMessage, SendResult
 from smartgo.errors import CallFailed
 from smartgo.schema.bodies import MessageQueue
 from smartgo.schema.compression import COMPRESS_FROM
+from smartgo.schema.headers.transaction import CheckTransactionRequest
 from smartgo.schema.topics import check_group
 
 T = TypeVar("T")
@@ -31,6 +33,8 @@ class Producer:
 
     @ivar group: the name of the group.
     """
+
+    _log = Logger()
 
     def __init__(
         self,
@@ -185,6 +189,19 @@ class Producer:
 
     async def _recall_message(self, handle: str, timeout: float | None) -> str:
         return await self._sender.recall_message(handle, self._sender.deadline(timeout))
+
+    def check_back(self, address: str, request: CheckTransactionRequest, half: ReceivedMessage) -> None:
+        """
+        Leave the check-back of a transaction without an answer: only a
+        L{TransactionProducer<smartgo.client.transactions.TransactionProducer>} has one. The client calls this.
+        """
+        self._log.warn(
+            "broker {address} asks what became of transaction {id}, and the producer of group {group} is no "
+            "TransactionProducer: the transaction stays undecided",
+            address=address,
+            id=half.message_id,
+            group=self.group,
+        )
 
     def _run(self, work: Coroutine[Deferred[Any], Any, T]) -> Deferred[T]:
         return Deferred.fromCoroutine(self._checked(work))

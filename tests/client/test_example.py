@@ -6,6 +6,9 @@ import os
 import runpy
 from typing import Any
 
+from twisted.internet.task import deferLater
+
+from smartgo.client.pullconsumer import PullConsumer
 from tests.client.test_cluster import ClusterCase, coroutine
 
 EXAMPLES = os.path.join(
@@ -44,3 +47,18 @@ class ExampleTests(ClusterCase):
         example, lines = self.load("administration.py")
         await example["administrate"](self.reactor, self.node.registry)
         self.assertEqual(lines, ["lag 0", "lag 10"])
+
+    @coroutine
+    async def test_transactions(self) -> None:
+        """The example of transactions takes one order and rolls back the other; there is one message."""
+        example, lines = self.load("transactions.py")
+        await example["work"](self.reactor, self.node.registry)
+        self.assertEqual(lines, ["order of 7 apples: COMMIT", "order of -1 apples: ROLLBACK", "orders: 1"])
+        puller = PullConsumer(self.client, "hand")
+
+        async def count() -> int:
+            return sum([await puller.max_offset(queue) for queue in await puller.queues("Orders")])
+
+        while await count() < 1:  # the outcome is told without an answer
+            await deferLater(self.reactor, 0.02, lambda: None)
+        self.assertEqual(await count(), 1)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Callable, Mapping
 from typing import Any
 from unittest import SkipTest
 
@@ -11,14 +12,29 @@ from twisted.internet.defer import Deferred
 from twisted.internet.task import deferLater
 from twisted.trial.unittest import TestCase
 
-from smartgo import Client, Message, PeerRefused, Producer, PullConsumer, PushConsumer, RealEnvironment, Sql
+from smartgo import (
+    Admin,
+    Client,
+    ConsumeFromWhere,
+    ConsumerSettings,
+    Message,
+    PeerRefused,
+    Producer,
+    PullConsumer,
+    PushConsumer,
+    RealEnvironment,
+    ReceivedMessage,
+    Sql,
+    TransactionProducer,
+    TransactionState,
+)
 from tests.interop.case import Cluster
 from tests.interop.jars import unavailable
 from tests.interop.peers import ROCKETMQ, SMARTGO, Peer
 
 
-class SqlTests(TestCase):
-    """SQL92 filters."""
+class OwnClientCase(TestCase):
+    """Tests of our own client, which run on the reactor of this process; skipped where no real broker can run."""
 
     timeout = 300
 
@@ -30,11 +46,87 @@ class SqlTests(TestCase):
         if reason is not None:
             raise SkipTest(f"the real broker cannot run: {reason}")
 
-    def _filter(self, peer: Peer) -> Deferred[None]:
-        cluster = Cluster(peer, os.path.abspath(self.mktemp()))
+    def start(self, peer: Peer, settings: Mapping[str, str] | None = None) -> Cluster:
+        """Return a running cluster of a peer, which ends with the test."""
+        cluster = Cluster(peer, os.path.abspath(self.mktemp()), settings)
         self.addCleanup(cluster.end)
         cluster.start()
-        return Deferred.fromCoroutine(self._consume(cluster.namesrv))
+        return cluster
+
+    def connect(self, namesrv: str) -> Client:
+        """Return a client, which stops before its cluster does."""
+        env = RealEnvironment(reactor)
+        client = Client(env, namesrv)
+        self.addCleanup(env.threads.stop)
+        self.addCleanup(client.stop)
+        return client
+
+    async def until(self, condition: Callable[[], bool]) -> None:
+        """Look again and again until something is so; trial's time-out ends what never is."""
+        while not condition():
+            await deferLater(reactor, 0.05, lambda: None)
+
+
+class TransactionTests(OwnClientCase):
+    """Transactions of our client."""
+
+    def _transactions(self, peer: Peer) -> Deferred[None]:
+        settings = {"transactionCheckInterval": "2000", "transactionTimeOut": "1000"}
+        return Deferred.fromCoroutine(self._transact(self.start(peer, settings)))
+
+    async def _transact(self, cluster: Cluster) -> None:
+        """Commit, roll back, leave one to be committed and one to be rolled back by a check-back."""
+        client = self.connect(cluster.namesrv)
+        await Admin(client).topics.create("T", queues=1)
+        checked: list[bytes] = []
+        seen: list[tuple[bytes, str]] = []
+
+        def check(half: ReceivedMessage) -> TransactionState:
+            checked.append(half.body)
+            return TransactionState.COMMIT if half.body == b"late" else TransactionState.ROLLBACK
+
+        producer = TransactionProducer(client, "tp", check)
+        await producer.start()
+        ids: dict[bytes, str] = {}
+        states = {
+            b"commit": TransactionState.COMMIT,
+            b"rollback": TransactionState.ROLLBACK,
+            b"late": TransactionState.UNKNOWN,
+            b"never": TransactionState.UNKNOWN,
+        }
+        for body, state in states.items():
+            result = await producer.send_in_transaction(
+                Message(topic="T", body=body), lambda message, _: states[message.body]
+            )
+            self.assertEqual(result.state, state)
+            ids[body] = result.message_id
+        consumer = PushConsumer(
+            client,
+            "g",
+            lambda messages: seen.extend((one.body, one.message_id) for one in messages),
+            ConsumerSettings(begin=ConsumeFromWhere.CONSUME_FROM_FIRST_OFFSET),
+        )
+        consumer.subscribe("T")
+        await consumer.start()
+        await self.until(lambda: len(seen) >= 2 and len(set(checked)) == 2)
+        await deferLater(reactor, 2.5, lambda: None)  # one more round of check-backs, which has nothing to ask
+        self.assertEqual(sorted(seen), [(body, ids[body]) for body in (b"commit", b"late")])
+        self.assertEqual(sorted(checked), [b"late", b"never"])
+
+    def test_smartgo(self) -> Deferred[None]:
+        """Our broker: what was committed arrives, also after a check-back; each open transaction is asked for once."""
+        return self._transactions(SMARTGO)
+
+    def test_rocketmq(self) -> Deferred[None]:
+        """RocketMQ 4.9.7: the same."""
+        return self._transactions(ROCKETMQ)
+
+
+class SqlTests(OwnClientCase):
+    """SQL92 filters."""
+
+    def _filter(self, peer: Peer) -> Deferred[None]:
+        return Deferred.fromCoroutine(self._consume(self.start(peer).namesrv))
 
     async def _consume(self, namesrv: str) -> None:
         """Send messages, consume and pull some of them, and be refused for a wrong expression."""

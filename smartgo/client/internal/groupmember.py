@@ -8,6 +8,7 @@ from twisted.internet.defer import Deferred
 
 from smartgo.client.messages import ReceivedMessage
 from smartgo.schema.bodies import ConsumeDirectlyResult, ConsumerData, ConsumerRunningInfo, MessageQueue
+from smartgo.schema.headers.transaction import CheckTransactionRequest
 
 
 class GroupConsumer(Protocol):
@@ -41,6 +42,9 @@ class GroupProducer(Protocol):
     """A producer as its client sees it."""
 
     group: str
+
+    def check_back(self, address: str, request: CheckTransactionRequest, half: ReceivedMessage) -> None:
+        """Tell the broker at C{address} what became of the transaction of a half message."""
 
     def stop(self) -> Deferred[None]:
         """Leave the group."""

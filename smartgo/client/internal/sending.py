@@ -31,6 +31,7 @@ from smartgo.schema.command import Command
 from smartgo.schema.compression import COMPRESS_FROM, compress_body
 from smartgo.schema.headers.messagerecall import RecallRequest, RecallResponse
 from smartgo.schema.headers.send import SendRequestV2, SendResponse
+from smartgo.schema.message import PREPARED
 from smartgo.schema.recallhandle import RecallHandle
 from smartgo.schema.topics import RETRY_PREFIX, TEMPLATE_TOPIC, TOO_MANY_NEW
 
@@ -60,14 +61,21 @@ class Prepared:
 
     __slots__ = ("body", "born_ms", "code", "flag", "properties", "reconsume", "sys_flag", "topic", "unique_id")
 
-    def __init__(self, client: Client, message: Message, compress_from: int) -> None:
+    def __init__(self, client: Client, message: Message, compress_from: int, half_of: str | None = None) -> None:
         """
         @param compress_from: bodies of this many bytes are compressed.
+        @param half_of: the producer group whose transaction the message is the half message of; C{None} for a message
+            without a transaction.
         @raise BadName: the topic's name breaks the rules.
         @raise MessageIllegal: no broker would take it.
         """
         message.check()
         found = message.all_properties()
+        if half_of is not None:
+            if message.is_delayed:
+                raise MessageIllegal("a message of a transaction cannot be delayed")
+            found[properties.TRAN_MSG] = "true"
+            found[properties.PGROUP] = half_of
         self.unique_id = found.setdefault(properties.UNIQ_KEY, client.unique_ids.next())
         self.reconsume: tuple[int, int | None] = (0, None)
         if message.topic.startswith(RETRY_PREFIX):
@@ -78,7 +86,8 @@ class Prepared:
         self.topic = message.topic
         self.properties = properties_text(found)
         self.flag = message.flag
-        self.body, self.sys_flag = compress_body(message.body, 0, _PLAIN_ZLIB, threshold=compress_from)
+        sys_flag = 0 if half_of is None else PREPARED
+        self.body, self.sys_flag = compress_body(message.body, sys_flag, _PLAIN_ZLIB, threshold=compress_from)
         self.born_ms = client.env.clock.wall_ms()
 
     @classmethod
@@ -168,6 +177,15 @@ class Sender:
         @raise MessageIllegal: no broker would take it.
         """
         return Prepared(self._client, message, self._compress_from)
+
+    def prepare_half(self, message: Message) -> Prepared:
+        """
+        Prepare a message as the half message of a transaction of the group.
+
+        @raise BadName: the topic's name breaks the rules.
+        @raise MessageIllegal: no broker would take it, or it is delayed.
+        """
+        return Prepared(self._client, message, self._compress_from, self.group)
 
     def deadline(self, timeout: float | None) -> float:
         """Return the deadline of a send that begins now."""

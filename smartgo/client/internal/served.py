@@ -1,6 +1,8 @@
 """
-The client's answers to brokers: 40 (members changed), 220 (reset offsets), 307 (running information), 309 (consume a
-message).
+The client's answers to brokers: 39 (check back), 40 (members changed), 220 (reset offsets), 307 (running information),
+309 (consume a message).
+
+Rules: docs/spec/client#calls.
 """
 
 from __future__ import annotations
@@ -8,12 +10,14 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from twisted.internet.defer import Deferred
+from twisted.logger import Logger
 from zope.interface import implementer
 
-from smartgo.client.internal.groupmember import GroupConsumer
-from smartgo.client.messages import received
+from smartgo.client.internal.groupmember import GroupConsumer, GroupProducer
+from smartgo.client.messages import ReceivedMessage, received
 from smartgo.errors import BadCompression, BadRecord, BodyTooLong, RequestRefused
 from smartgo.remoting.interfaces import Answer, IPeer, IRequestProcessor
+from smartgo.schema import properties
 from smartgo.schema.bodies import ResetOffsetBody
 from smartgo.schema.codes import RequestCode
 from smartgo.schema.command import Command
@@ -23,15 +27,17 @@ from smartgo.schema.headers.consumers import (
     ResetOffsetRequest,
     RunningInfoRequest,
 )
+from smartgo.schema.headers.transaction import CheckTransactionRequest
 from smartgo.schema.record import decode
 
 
 @implementer(IRequestProcessor)
 class ServedRequests:
-    """The processor of brokers' requests to a client's consumers."""
+    """The processor of brokers' requests to a client's consumers and producers."""
 
     codes = frozenset(
         {
+            int(RequestCode.CHECK_TRANSACTION_STATE),
             int(RequestCode.NOTIFY_CONSUMER_IDS_CHANGED),
             int(RequestCode.RESET_CONSUMER_CLIENT_OFFSET),
             int(RequestCode.GET_CONSUMER_RUNNING_INFO),
@@ -39,11 +45,15 @@ class ServedRequests:
         }
     )
 
-    def __init__(self, consumers: Mapping[str, GroupConsumer]) -> None:
+    _log = Logger()
+
+    def __init__(self, consumers: Mapping[str, GroupConsumer], producers: Mapping[str, GroupProducer]) -> None:
         """
         @param consumers: by group; the client's own table.
+        @param producers: the same.
         """
         self._consumers = consumers
+        self._producers = producers
 
     def refuses(self) -> bool:
         """Return C{False}: a client is never too busy."""
@@ -63,12 +73,31 @@ class ServedRequests:
             if consumer is not None:
                 consumer.members_changed()
             return request.answer()
+        if request.code == RequestCode.CHECK_TRANSACTION_STATE:
+            return self._check_back(peer, request)
         if request.code == RequestCode.RESET_CONSUMER_CLIENT_OFFSET:
             return self._reset(request)
         if request.code == RequestCode.CONSUME_MESSAGE_DIRECTLY:
             return self._consume(request)
         consumer = self._consumer(request.read(RunningInfoRequest).consumer_group)
         return request.answer(body=consumer.running_info().encode())
+
+    def _check_back(self, peer: IPeer, request: Command) -> Answer:
+        """Have the producer of a half message tell what became of its transaction; it sends that as a request."""
+        header = request.read(CheckTransactionRequest)
+        half = _message(request.body, "")
+        group = half.properties.get(properties.PGROUP, "")
+        producer = self._producers.get(group)
+        if producer is None:
+            self._log.warn(
+                "broker {address} asks what became of transaction {id} of group {group}, of which no producer is here",
+                address=peer.address,
+                id=half.message_id,
+                group=group,
+            )
+        else:
+            producer.check_back(peer.address, header, half)
+        return request.answer()
 
     def _reset(self, request: Command) -> Deferred[Answer]:
         header = request.read(ResetOffsetRequest)
@@ -80,10 +109,7 @@ class ServedRequests:
     def _consume(self, request: Command) -> Deferred[Answer]:
         header = request.read(ConsumeDirectlyRequest)
         consumer = self._consumer(header.consumer_group)
-        try:
-            message = received(decode(request.body), header.broker_name or "")
-        except (BadRecord, BadCompression, BodyTooLong) as error:
-            raise RequestRefused(f"the message cannot be read: {error}") from None
+        message = _message(request.body, header.broker_name or "")
         return consumer.consume_directly(message).addCallback(lambda result: request.answer(body=result.encode()))
 
     def _consumer(self, group: str) -> GroupConsumer:
@@ -91,3 +117,15 @@ class ServedRequests:
         if consumer is None:
             raise RequestRefused(f"The Consumer Group <{group}> not exist in this consumer")
         return consumer
+
+
+def _message(body: bytes, broker_name: str) -> ReceivedMessage:
+    """
+    Return the message that is the body of a request.
+
+    @raise RequestRefused: it cannot be read.
+    """
+    try:
+        return received(decode(body), broker_name)
+    except (BadRecord, BadCompression, BodyTooLong) as error:
+        raise RequestRefused(f"the message cannot be read: {error}") from None
