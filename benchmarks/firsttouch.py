@@ -27,6 +27,11 @@ class FirstTouch(msgspec.Struct, frozen=True):
     """As much memory once more, right after the first was given back."""
 
 
+def warm(size: int) -> None:
+    """Touch C{size} bytes of memory and give them back, so that the next ones to use as much find it used recently."""
+    _touch(size)
+
+
 def measure(size: int = SIZE) -> FirstTouch:
     """Touch C{size} bytes of memory page by page, give them back, and do so again."""
     return FirstTouch(_touch(size), _touch(size))

@@ -11,7 +11,7 @@ import sys
 import time
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import TypeVar
 
@@ -389,12 +389,8 @@ def attached(words: str) -> Attached:
 @contextmanager
 def running(targets: list[Target]) -> Iterator[None]:
     """Start all targets, and stop all of them at the end, whatever happened."""
-    started: list[Target] = []
-    try:
+    with ExitStack() as started:
         for target in targets:
-            started.append(target)
+            started.callback(target.stop)
             target.start()
         yield
-    finally:
-        for target in reversed(started):
-            target.stop()

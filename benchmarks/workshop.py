@@ -19,6 +19,7 @@ from . import proc
 from .checkouts import THIS
 from .errors import BenchmarkError
 from .results import write
+from .signals import ended_by_signals
 from .targets import Bench, Target
 
 RESULTS = Path(__file__).parent / "results"
@@ -86,6 +87,8 @@ def workshop(
     """
     Provide a folder and what makes brokers; say a benchmark's error in a sentence; clear the folder away.
 
+    A signal that ends the benchmark does so from within the block, so that brokers end with it.
+
     @param needed: bytes that the stores may take.
     """
     folder = Path(tempfile.mkdtemp(prefix="smartgo-bench-", dir=work)) if work is None or work.is_dir() else work
@@ -94,7 +97,8 @@ def workshop(
         free = shutil.disk_usage(folder).free
         if free < needed:
             raise BenchmarkError(f"{folder} has {free >> 30} GiB free, stores may need {needed >> 30}: use --work")
-        yield Bench(folder, ports, jars)
+        with ended_by_signals():
+            yield Bench(folder, ports, jars)
     except BenchmarkError as error:
         keep = True  # the logs may say more
         raise click.ClickException(f"{error}\n(logs are in {folder})") from None

@@ -77,6 +77,8 @@ def facts(results: Comparison) -> str:
     )
     if (touch := results.first_touch) is not None:
         told += f" A KiB of new memory cost {touch.first:.2f} µs of CPU at first, {touch.again:.2f} µs once more."
+    if results.warmed_bytes:
+        told += f" Before each round {results.warmed_bytes / (1 << 30):g} GiB of memory was touched and given back."
     return told
 
 

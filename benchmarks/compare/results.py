@@ -69,6 +69,8 @@ class Comparison(msgspec.Struct):
     """The name of the broker that the others are divided by."""
     options: Pace
     first_touch: FirstTouch | None = None
+    warmed_bytes: int = 0
+    """Memory that was touched and given back before each round, the same for all brokers."""
     samples: list[Sample] = []
     verdicts: list[Verdict] = []
     failures: list[str] = []

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import TypeVar
 
-from .. import proc, runner
+from .. import firsttouch, proc, runner
 from ..apache import Apache
 from ..apache import Pace as ApachePace
 from ..errors import BenchmarkError
@@ -21,6 +21,9 @@ _MB = 1e6
 _WARM = 2.0
 _WARM_JVM = 15.0
 _T = TypeVar("_T")
+
+WARMED_BYTES = 1 << 30
+"""Memory that is touched and given back before each round: as much as a broker fills in the longest of them."""
 
 
 class Rounds:
@@ -90,6 +93,7 @@ class Rounds:
         """Take one round; return its figures, the failed messages, and the processors that others kept busy."""
         if row.kind == "start":
             return {"ready_s": self._start(target)}, 0, 0.0
+        firsttouch.warm(WARMED_BYTES)
         figures: dict[Quantity, float]
         if row.scenario is not None:
             found = runner.measure(self._binary, target, row.scenario.load, self._loads)

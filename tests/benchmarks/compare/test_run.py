@@ -9,7 +9,7 @@ from twisted.trial.unittest import SynchronousTestCase
 
 from benchmarks.compare.results import Pace, Sample
 from benchmarks.compare.rows import NAMES, ROWS, Row
-from benchmarks.compare.run import Rounds, of_outcome
+from benchmarks.compare.run import WARMED_BYTES, Rounds, of_outcome
 from benchmarks.errors import BenchmarkError
 from benchmarks.generator import Latency, Outcome
 from benchmarks.jars import RocketMQ
@@ -17,7 +17,7 @@ from benchmarks.processes import Ports
 from benchmarks.results import Starts
 from benchmarks.targets import Ours, Started, Theirs
 
-from benchmarks import runner  # isort: skip
+from benchmarks import firsttouch, runner  # isort: skip
 
 
 def outcome(messages: int = 1000) -> Outcome:
@@ -55,6 +55,25 @@ class RoundsTests(SynchronousTestCase):
         turns = [(each.target, each.round) for each in found]
         self.assertEqual(turns, [("core", 1), ("real", 1), ("real", 2), ("core", 2), ("core", 3), ("real", 3)])
         self.assertEqual(found[0], Sample("start", "core", 1, {"ready_s": 0.5}))
+
+    def test_warm_memory(self) -> None:
+        """Before each round of a load, on any broker, as much memory is touched; before a start none is."""
+        self.starting(lambda target: 0.5)
+        self.patch(firsttouch, "warm", lambda size: self.events.append(("warm", str(size))))
+        list(self.rounds(Pace(rounds=1)).run(self.row("start")))
+        self.assertEqual(self.events, [])
+
+        def measure(binary: Path, target: Started, load: object, pace: object) -> None:
+            self.events.append(("measure", target.name))
+            raise BenchmarkError("enough")
+
+        self.patch(runner, "measure", measure)
+        for target in (self.core, self.rocketmq):
+            self.patch(target, "renew", lambda mode: 0.0)
+        self.patch(runner, "prepare", lambda binary, target, scenario: None)
+        list(self.rounds(Pace(rounds=1, first_warm_up=0)).run(self.row("send-1k")))
+        warm = ("warm", str(WARMED_BYTES))
+        self.assertEqual(self.events, [warm, ("measure", "core"), warm, ("measure", "real")])
 
     def test_failure(self) -> None:
         """A broker that fails in a row has no more rounds in it; the other goes on, and the failure is told."""
