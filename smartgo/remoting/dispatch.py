@@ -287,18 +287,26 @@ class Dispatcher:
     ) -> Deferred[Answer]:
         """Process a request, alone and not in a run, once its hooks have let it pass."""
 
-        def process(_: None) -> Answer | Deferred[Answer]:
-            if family is None:
-                raise CodeNotSupported(request.code)
-            if family.refuses is not None and family.refuses():
-                raise SystemBusy(REJECTED)
-            try:
-                return family.process(peer, request)
-            finally:
-                if family.run_ended is not None:
-                    family.run_ended()
+        return passing.addCallback(lambda _: self._process_alone(peer, request, family))
 
-        return passing.addCallback(process)
+    def _process_alone(self, peer: IPeer, request: Command, family: _Family | None) -> Answer | Deferred[Answer]:
+        if family is None:
+            raise CodeNotSupported(request.code)
+        if family.refuses is not None and family.refuses():
+            raise SystemBusy(REJECTED)
+        try:
+            return family.process(peer, request)
+        finally:
+            if family.run_ended is not None:
+                family.run_ended()
+
+    def carry_out(self, peer: IPeer, request: Command) -> Answer | Deferred[Answer]:
+        """
+        Process a request, alone and not in a run, without hooks; return its answer, which nobody is sent.
+
+        @raise RequestRefused: no processor takes it, or the one that does refuses it.
+        """
+        return self._process_alone(peer, request, self._families.get(request.code))
 
     def met_bug(self, failure: Failure) -> None:
         """Note a bug that nobody is told about."""

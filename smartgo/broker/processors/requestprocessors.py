@@ -88,7 +88,7 @@ class RequestProcessors:
                 broker.settings,
                 QueueStats(clock, broker.topics, broker.store),
                 (broker.runtime_info.entries,),
-                remote_config=bool(hooks),
+                remote_config=security.control is not None,
             ),
         )
         bugs = BugLog()

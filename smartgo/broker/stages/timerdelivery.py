@@ -108,6 +108,11 @@ class TimerDelivery:
         """The number of messages that wait and are not recalled; C{None} until the store has found out what waits."""
         return self._timers.count if self._timers.ready else None
 
+    @property
+    def idle(self) -> bool:
+        """True while nothing is being delivered."""
+        return not self._busy
+
     def start(self) -> None:
         """Begin to deliver."""
         self._running = True

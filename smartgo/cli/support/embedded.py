@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import TYPE_CHECKING, Any
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import msgspec
 from twisted.application.service import Service
@@ -11,6 +12,7 @@ from twisted.internet.defer import Deferred, maybeDeferred
 from twisted.logger import Logger
 
 from smartgo.broker.broker import Broker
+from smartgo.broker.openbroker import OpenBroker
 from smartgo.broker.settings.storesettings import durability, retention_rules, store_settings
 from smartgo.config.loading import ALL, Configuration, Surroundings, load
 from smartgo.env.interfaces import IEnvironment
@@ -22,6 +24,7 @@ from smartgo.node.broker import broker_security
 from smartgo.node.process import client_tls, process_sweeper, server_limits
 from smartgo.node.registryserver import Registry
 from smartgo.node.stalls import StallWatch
+from smartgo.remoting.interfaces import IRequestHook
 
 if TYPE_CHECKING:
     from smartgo.ops.service import Ops
@@ -49,6 +52,13 @@ def configuration_of(
     return load(alone, ALL, path, data, flags)
 
 
+class BrokerSurroundings(NamedTuple):
+    """The environment of a broker, where that of the registry and of connections is another, and its request hooks."""
+
+    env: IEnvironment
+    hooks: tuple[IRequestHook, ...] = ()
+
+
 class EmbeddedNode:
     """
     A registry and a broker in this process.
@@ -68,12 +78,14 @@ class EmbeddedNode:
         fill_disk: bool = False,
         serve_ops: bool = False,
         stalls: StallWatch | None = None,
+        surroundings: BrokerSurroundings | None = None,
     ) -> None:
         """
         @param on_store_failed: called once with the reason when the store fails permanently.
         @param fill_disk: accept messages until the disk is full; other brokers leave some space free.
         @param serve_ops: serve the REST API and the console too, unless the settings say otherwise.
         @param stalls: watches this thread while the services run; uses the process's alarm signal.
+        @param surroundings: of the broker, where tests give it some of its own; access control comes before hooks.
         @raise SettingError: a setting is not valid, or a port is in use.
         @raise StoreHeld: another process uses the store.
         """
@@ -87,11 +99,13 @@ class EmbeddedNode:
         if fill_disk:
             rules = msgspec.structs.replace(retention_rules(configuration.store), forcible=False)
             settings = msgspec.structs.replace(settings, disk_full_ratio=1.0, disk_free_minimum=0, retention=rules)
+        security = broker_security(env, configuration, tls, client_tls(env, configuration.tls), self._access)
+        broker_env, hooks = (env, ()) if surroundings is None else surroundings
         self._broker = Broker(
-            env,
+            broker_env,
             configuration,
             sweeper,
-            broker_security(env, configuration, tls, client_tls(env, configuration.tls), self._access),
+            replace(security, hooks=(*security.hooks, *hooks)),
             limits,
             on_store_failed=on_store_failed,
             settings=settings,
@@ -109,6 +123,11 @@ class EmbeddedNode:
         self.registry = configuration.broker.namesrv_addr[0]
         self.broker = self._broker.address
         self.durability = durability(configuration.store, configuration.broker.broker_role, one_disk=True)
+
+    @property
+    def opened(self) -> OpenBroker | None:
+        """The broker with its store, once that is open."""
+        return self._broker.opened
 
     def _warn(self, words: str) -> None:
         self._log.warn("{words}", words=words)
