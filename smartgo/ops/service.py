@@ -14,7 +14,7 @@ from twisted.internet.defer import Deferred
 from twisted.logger import Logger
 
 from smartgo.client.admin import Admin
-from smartgo.client.client import Client
+from smartgo.client.client import Client, Embedding
 from smartgo.client.internal.route import MASTER
 from smartgo.config.settings import OpsConfig
 from smartgo.env.interfaces import IEnvironment
@@ -125,8 +125,7 @@ class Ops(Service):
             network.registries,
             instance,
             network.client_tls,
-            brokers.reaches if brokers else None,
-            sweeper,
+            Embedding(brokers.reaches if brokers else None, sweeper),
             network.access_key,
         )
         self.admin = Admin(self.client, self._missing)

@@ -39,7 +39,7 @@ from smartgo.broker.broker import Broker
 from smartgo.broker.network import BrokerSecurity
 from smartgo.broker.settings.storesettings import store_settings
 from smartgo.cli.support.embedded import configuration_of
-from smartgo.client.client import Client
+from smartgo.client.client import Client, Embedding
 from smartgo.client.consumer import PushConsumer
 from smartgo.client.listening import ConsumerSettings
 from smartgo.client.messages import Message, ReceivedMessage
@@ -150,7 +150,7 @@ class Reader:
     """
 
     def __init__(self, env: RealEnvironment, registry: str, sweeper: Sweeper, group: str) -> None:
-        self.client = Client(env, registry, group, sweeper=sweeper)
+        self.client = Client(env, registry, group, embedding=Embedding(sweeper=sweeper))
         self._consumer = PullConsumer(self.client, group)
         self._places: dict[MessageQueue, int] = {}
         self.got = self.missed = 0
@@ -195,7 +195,7 @@ class Member:
 
     def __init__(self, env: RealEnvironment, registry: str, sweeper: Sweeper, name: str, seen: dict[int, int]) -> None:
         """@param seen: counts how often each queue offset was delivered, shared by the group."""
-        self.client = Client(env, registry, name, sweeper=sweeper)
+        self.client = Client(env, registry, name, embedding=Embedding(sweeper=sweeper))
         settings = ConsumerSettings(begin=ConsumeFromWhere.CONSUME_FROM_FIRST_OFFSET, orderly=True, batch=32)
         self.consumer = PushConsumer(self.client, "quick", self._consume, settings)
         self.consumer.subscribe(TOPIC)
@@ -268,7 +268,7 @@ class Week:
     async def run(self, registry: str) -> bool:
         """Run the week; return whether all was well."""
         sweeper = Sweeper(self.env.clock, MemoryBudget(self.env.clock))
-        client = Client(self.env, registry, "producer", sweeper=sweeper)
+        client = Client(self.env, registry, "producer", embedding=Embedding(sweeper=sweeper))
         producer = Producer(client, "producers", timeout=10.0)
         await producer.start()
         seen: dict[int, int] = {}
