@@ -291,6 +291,10 @@ class BadRecord(SmartgoError):
     """Bytes that are no valid record; the message says which check failed."""
 
 
+class BadTrace(SmartgoError):
+    """A record of a message trace that cannot be read; the message names the field."""
+
+
 class StoreError(SmartgoError):
     """The store cannot be opened or has failed; the message is one sentence for the operator."""
 

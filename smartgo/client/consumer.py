@@ -18,6 +18,7 @@ from smartgo.client.client import Client
 from smartgo.client.filters import Sql
 from smartgo.client.internal.assignment import Assignment
 from smartgo.client.internal.delivery import ConcurrentDelivery, Delivery, OrderlyDelivery
+from smartgo.client.internal.events import observed
 from smartgo.client.internal.locks import RENEWAL, QueueLocks
 from smartgo.client.internal.membership import Membership
 from smartgo.client.internal.meters import TopicMeters
@@ -27,6 +28,7 @@ from smartgo.client.internal.processqueue import ProcessQueue
 from smartgo.client.internal.pulling import Pulling
 from smartgo.client.internal.sendback import SendBack
 from smartgo.client.internal.subscription import EVERYTHING, lets_in, subscription
+from smartgo.client.internal.tracing import events_of
 from smartgo.client.listening import ConsumeLater, ConsumerSettings, Listener, outcome
 from smartgo.client.messages import ReceivedMessage
 from smartgo.client.pullconsumer import QueueCalls
@@ -83,7 +85,8 @@ class PushConsumer:
         )
         locks = QueueLocks(client, group)
         back = SendBack(client, group, settings.max_reconsume)
-        parts = (clock, listener, settings, back, self._pauses, self._meters_of)
+        told = observed(listener, events_of(client), group, clock, settings.consume_timeout)
+        parts = (clock, told, settings, back, self._pauses, self._meters_of)
         self._delivery: Delivery = OrderlyDelivery(*parts, locks) if settings.orderly else ConcurrentDelivery(*parts)
         self._member = Membership(client, group, settings, self._calls, self._offsets)
         self._assignment = Assignment(self._member, self._wants, locks, self._pulling)

@@ -13,7 +13,8 @@ from twisted.internet.defer import Deferred, succeed
 from twisted.logger import Logger
 
 from smartgo.client.client import Client
-from smartgo.client.internal.sending import Prepared, Sender
+from smartgo.client.internal.sending import Sender
+from smartgo.client.internal.tracing import events_of
 from smartgo.client.messages import Message, ReceivedMessage, SendResult
 from smartgo.errors import CallFailed
 from smartgo.schema.bodies import MessageQueue
@@ -53,7 +54,7 @@ class Producer:
         check_group(group)
         self.group = group
         self._client = client
-        self._sender = Sender(client, group, timeout, retries, compress_from)
+        self._sender = Sender(client, group, timeout, retries, compress_from, events_of(client))
         self._running = False
 
     def start(self) -> Deferred[None]:
@@ -105,7 +106,7 @@ class Producer:
     async def _send_to(self, message: Message, queue: MessageQueue, timeout: float | None) -> SendResult:
         deadline = self._sender.deadline(timeout)
         prepared = self._sender.prepare(message)
-        await self._sender.queues(message.topic)  # the broker's address comes with the route
+        await self._sender.queues_for(prepared)  # the broker's address comes with the route
         return await self._sender.send_to(prepared, queue, deadline)
 
     def send_by(
@@ -133,7 +134,7 @@ class Producer:
     ) -> SendResult:
         deadline = self._sender.deadline(timeout)
         prepared = self._sender.prepare(message)
-        queue = selector(await self._sender.queues(message.topic), message, argument)
+        queue = selector(await self._sender.queues_for(prepared), message, argument)
         return await self._sender.send_to(prepared, queue, deadline)
 
     def send_batch(
@@ -151,10 +152,10 @@ class Producer:
         self, messages: Sequence[Message], queue: MessageQueue | None, timeout: float | None
     ) -> SendResult:
         deadline = self._sender.deadline(timeout)
-        prepared = Prepared.batch(self._client, messages)
+        prepared = self._sender.prepare_batch(messages)
         if queue is None:
             return await self._sender.send(prepared, deadline)
-        await self._sender.queues(prepared.topic)
+        await self._sender.queues_for(prepared)
         return await self._sender.send_to(prepared, queue, deadline)
 
     def send_one_way(self, message: Message, queue: MessageQueue | None = None) -> Deferred[None]:
@@ -168,7 +169,7 @@ class Producer:
     async def _send_one_way(self, message: Message, queue: MessageQueue | None) -> None:
         prepared = self._sender.prepare(message)
         if queue is not None:
-            await self._sender.queues(message.topic)
+            await self._sender.queues_for(prepared)
         await self._sender.tell(prepared, queue)
 
     def recall(self, handle: str, timeout: float | None = None) -> Deferred[str]:

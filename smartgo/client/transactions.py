@@ -15,10 +15,12 @@ from twisted.internet.defer import Deferred, DeferredSemaphore
 from twisted.logger import Logger
 
 from smartgo.client.client import Client
+from smartgo.client.internal.tracing import events_of
 from smartgo.client.internal.verdicts import ended, verdict_on_check, verdict_on_half
 from smartgo.client.messages import Message, ReceivedMessage, SendResult, SendStatus
 from smartgo.client.producer import Producer
 from smartgo.errors import BadHeader, CallFailed
+from smartgo.schema import properties
 from smartgo.schema.command import Command
 from smartgo.schema.compression import COMPRESS_FROM
 from smartgo.schema.headers.transaction import CheckTransactionRequest
@@ -35,6 +37,12 @@ class TransactionState(Enum):
     ROLLBACK = ROLLBACK
     UNKNOWN = 0
 
+
+_JAVA_NAMES: Final = {
+    TransactionState.COMMIT: "COMMIT_MESSAGE",
+    TransactionState.ROLLBACK: "ROLLBACK_MESSAGE",
+    TransactionState.UNKNOWN: "UNKNOW",
+}
 
 LocalTransaction: TypeAlias = (
     "Callable[[Message, str], TransactionState | Deferred[TransactionState] | Awaitable[TransactionState]]"
@@ -133,7 +141,7 @@ class TransactionProducer(Producer):
         state, error = TransactionState.ROLLBACK, None
         if sent.status == SendStatus.SEND_OK:
             state, error = await self._state_of(lambda: local(message, sent.message_id), sent.message_id)
-        await self._tell_verdict(sent, state, error)
+        await self._tell_verdict(message, sent, state, error)
         return TransactionResult(
             status=sent.status,
             message_id=sent.message_id,
@@ -144,11 +152,15 @@ class TransactionProducer(Producer):
             error=error,
         )
 
-    async def _tell_verdict(self, sent: SendResult, state: TransactionState, error: Exception | None) -> None:
+    async def _tell_verdict(
+        self, message: Message, sent: SendResult, state: TransactionState, error: Exception | None
+    ) -> None:
         try:
             address = self._client.routes.address(sent.queue.broker_name)
             if address is None:
                 raise CallFailed(f"broker {sent.queue.broker_name} has no master now")
+            found = {**message.all_properties(), properties.UNIQ_KEY: sent.message_id}
+            self._tell_events(message.topic, found, address, sent.message_id, state, False)
             await self._client.remoting.tell(address, verdict_on_half(self.group, sent, state.value, error))
         except (CallFailed, BadHeader) as failure:
             self._log.warn(
@@ -173,8 +185,18 @@ class TransactionProducer(Producer):
 
     async def _answer(self, address: str, request: CheckTransactionRequest, half: ReceivedMessage) -> None:
         state, error = await self._state_of(lambda: self._check(half), half.message_id)
+        found = {**half.properties, properties.UNIQ_KEY: half.message_id}
+        topic = found.get(properties.REAL_TOPIC, half.topic)
+        self._tell_events(topic, found, address, request.transaction_id or half.message_id, state, True)
         verdict = verdict_on_check(self.group, request, half.message_id, state.value, error)
         await self._tell_checked(address, verdict, half.message_id)
+
+    def _tell_events(
+        self, topic: str, found: dict[str, str], address: str, id: str, state: TransactionState, from_check: bool
+    ) -> None:
+        events = events_of(self._client)
+        if events:
+            events.transaction_ended(self.group, topic, found, address, id, _JAVA_NAMES[state], from_check)
 
     async def _tell_checked(self, address: str, verdict: Command, message_id: str) -> None:
         try:

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from typing import ClassVar
+from typing import ClassVar, cast
 
 from twisted.internet.defer import Deferred
 
 from smartgo.client.consumer import PushConsumer
+from smartgo.client.internal.events import ClientEvents
 from smartgo.client.listening import ConsumerSettings
 from smartgo.client.messages import Message, ReceivedMessage, SendStatus
 from smartgo.client.producer import Producer
@@ -224,6 +225,40 @@ class VerdictTests(ClusterTestCase):
             refusal = self.failureResultOf(sending, MessageIllegal).value
             self.assertIn("send it by TransactionProducer.send_in_transaction", str(refusal))
         self.result(self.producer.send(Message(topic="T", body=b"x", properties={"TRAN_MSG": "false"})))
+
+
+class _Ends(ClientEvents):
+    """A listener of the client's events that keeps the ends of transactions."""
+
+    def __init__(self) -> None:
+        self.heard: list[tuple[object, ...]] = []
+
+    def transaction_ended(self, *arguments: object) -> None:
+        """Keep it."""
+        self.heard.append(arguments)
+
+
+class EventTests(VerdictTests):
+    """Everything again, with a listener of the client's events."""
+
+    def setUp(self) -> None:
+        """Listen."""
+        super().setUp()
+        self.ends = _Ends()
+        self.client_.events.listeners.append(self.ends)
+
+    def test_events(self) -> None:
+        """The client's listeners hear of verdicts on half messages and on checks, with the message's properties."""
+        message = Message(topic="T", body=b"x", tag="A", keys="k")
+        sent = self.result(self.producer.send_in_transaction(message, lambda *_: TransactionState.ROLLBACK))
+        self.ask()
+        found = {"TAGS": "A", "KEYS": "k", "UNIQ_KEY": sent.message_id}
+        first, second = self.ends.heard
+        self.assertEqual(first, ("pg", "T", found, "127.0.0.1:10001", sent.message_id, "ROLLBACK_MESSAGE", False))
+        group, topic, half, _, transaction_id, state, from_check = second
+        self.assertEqual((group, topic, transaction_id), ("pg", "T", "U1"))
+        self.assertEqual((state, from_check), ("COMMIT_MESSAGE", True))
+        self.assertEqual(cast(dict[str, str], half)["UNIQ_KEY"], "U1")
 
 
 class BrokerTests(ClusterCase):

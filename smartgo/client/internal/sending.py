@@ -7,33 +7,31 @@ penalties, which are off in Java too.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Final
+from collections.abc import Coroutine, Sequence
+from typing import Any, Final, TypeVar
 
 from twisted.internet.task import deferLater
 
 from smartgo.client.client import Client
-from smartgo.client.internal.route import NEW_TOPIC_QUEUES
-from smartgo.client.messages import BODY_LIMIT, Message, SendResult, SendStatus, properties_text
+from smartgo.client.internal.events import Attempt, Events
+from smartgo.client.internal.prepared import Prepared
+from smartgo.client.messages import Message, SendResult, SendStatus
 from smartgo.errors import (
     BadHeader,
     CallFailed,
     CallTimedOut,
-    MessageIllegal,
     NoQueueTakesMessages,
     NotConnected,
     PeerRefused,
 )
-from smartgo.schema import batch, properties
 from smartgo.schema.bodies import MessageQueue
 from smartgo.schema.codes import RequestCode, ResponseCode
 from smartgo.schema.command import Command
-from smartgo.schema.compression import COMPRESS_FROM, compress_body
+from smartgo.schema.compression import COMPRESS_FROM
 from smartgo.schema.headers.messagerecall import RecallRequest, RecallResponse
-from smartgo.schema.headers.send import SendRequestV2, SendResponse
-from smartgo.schema.message import PREPARED
+from smartgo.schema.headers.send import SendResponse
 from smartgo.schema.recallhandle import RecallHandle
-from smartgo.schema.topics import RETRY_PREFIX, TEMPLATE_TOPIC, TOO_MANY_NEW
+from smartgo.schema.topics import TOO_MANY_NEW
 
 RETRIED: Final = frozenset(
     {
@@ -52,99 +50,9 @@ RETRIED: Final = frozenset(
 NEW_TOPIC_PAUSE: Final = 0.2
 """Seconds, on average, before a send is tried again that would create one topic too many."""
 
+T = TypeVar("T")
+
 _STATUSES: Final = {status.value: status for status in SendStatus}
-_PLAIN_ZLIB: Final = 0  # no bits for the method: clients before 5.0 know zlib alone
-
-
-class Prepared:
-    """A message, or a batch, ready to be sent to any queue, any number of times."""
-
-    __slots__ = ("body", "born_ms", "code", "flag", "properties", "reconsume", "sys_flag", "topic", "unique_id")
-
-    def __init__(self, client: Client, message: Message, compress_from: int, half_of: str | None = None) -> None:
-        """
-        @param compress_from: bodies of this many bytes are compressed.
-        @param half_of: the producer group whose transaction the message is the half message of; C{None} for a message
-            without a transaction.
-        @raise BadName: the topic's name breaks the rules.
-        @raise MessageIllegal: no broker would take it.
-        """
-        message.check()
-        found = message.all_properties()
-        if half_of is not None:
-            if message.is_delayed:
-                raise MessageIllegal("a message of a transaction cannot be delayed")
-            found[properties.TRAN_MSG] = "true"
-            found[properties.PGROUP] = half_of
-        self.unique_id = found.setdefault(properties.UNIQ_KEY, client.unique_ids.next())
-        self.reconsume: tuple[int, int | None] = (0, None)
-        if message.topic.startswith(RETRY_PREFIX):
-            limit = found.pop(properties.MAX_RECONSUME_TIMES, None)
-            times = found.pop(properties.RECONSUME_TIME, "0")
-            self.reconsume = (int(times), None if limit is None else int(limit))
-        self.code = RequestCode.SEND_MESSAGE_V2
-        self.topic = message.topic
-        self.properties = properties_text(found)
-        self.flag = message.flag
-        sys_flag = 0 if half_of is None else PREPARED
-        self.body, self.sys_flag = compress_body(message.body, sys_flag, _PLAIN_ZLIB, threshold=compress_from)
-        self.born_ms = client.env.clock.wall_ms()
-
-    @classmethod
-    def batch(cls, client: Client, messages: Sequence[Message]) -> Prepared:
-        """
-        Prepare several messages of one topic as one request.
-
-        @raise BadName: the topic's name breaks the rules.
-        @raise MessageIllegal: there are none, too many, or such as cannot be in a batch.
-        """
-        if not 0 < len(messages) <= batch.COUNT_LIMIT:
-            raise MessageIllegal(f"a batch has 1 to {batch.COUNT_LIMIT} messages, not {len(messages)}")
-        first = messages[0]
-        ids: list[str] = []
-        items: list[tuple[int, bytes, bytes]] = []
-        for message in messages:
-            message.check()
-            if message.topic != first.topic or message.wait != first.wait:
-                raise MessageIllegal("the messages of a batch must have the same topic and the same value of wait")
-            if message.is_delayed or message.topic.startswith(RETRY_PREFIX):
-                raise MessageIllegal("a batch must not contain delayed messages or messages of a retry topic")
-            found = message.all_properties()
-            ids.append(found.setdefault(properties.UNIQ_KEY, client.unique_ids.next()))
-            items.append((message.flag, message.body, properties_text(found).encode("utf-8", "replace")))
-        body = batch.encode_items(items)
-        if len(body) > BODY_LIMIT:
-            raise MessageIllegal(f"batch of {len(body)} B exceeds the limit of {BODY_LIMIT} B")
-        made = cls.__new__(cls)
-        made.unique_id = ",".join(ids)
-        made.reconsume = (0, None)
-        made.code = RequestCode.SEND_BATCH_MESSAGE
-        made.topic = first.topic
-        made.properties = properties_text({} if first.wait else {properties.WAIT: "false"})
-        made.flag = 0
-        made.body, made.sys_flag = body, 0
-        made.born_ms = client.env.clock.wall_ms()
-        return made
-
-    def request(self, group: str, queue: MessageQueue) -> Command:
-        """Return a new request for one queue; each attempt needs its own, as it gets an opaque."""
-        times, limit = self.reconsume
-        header = SendRequestV2(
-            producer_group=group,
-            topic=self.topic,
-            default_topic=TEMPLATE_TOPIC,
-            default_topic_queue_nums=NEW_TOPIC_QUEUES,
-            queue_id=queue.queue_id,
-            sys_flag=self.sys_flag,
-            born_timestamp=self.born_ms,
-            flag=self.flag,
-            properties=self.properties,
-            reconsume_times=times,
-            batch=self.code == RequestCode.SEND_BATCH_MESSAGE,
-            max_reconsume_times=limit,
-            bname=queue.broker_name,
-        )
-        return Command.request(self.code, header, self.body)
 
 
 class Sender:
@@ -155,18 +63,26 @@ class Sender:
     """
 
     def __init__(
-        self, client: Client, group: str, timeout: float = 3.0, retries: int = 2, compress_from: int = COMPRESS_FROM
+        self,
+        client: Client,
+        group: str,
+        timeout: float = 3.0,
+        retries: int = 2,
+        compress_from: int = COMPRESS_FROM,
+        events: Events | None = None,
     ) -> None:
         """
         @param timeout: seconds for a send, all its attempts together.
         @param retries: attempts after the first.
         @param compress_from: bodies of this many bytes are compressed by zlib.
+        @param events: the client's listeners, if they are to hear of the sends.
         """
         self.group = group
         self._client = client
         self._timeout = timeout
         self._retries = retries
         self._compress_from = compress_from
+        self._events = events or None
         self._turns: dict[str, int] = {}
 
     def prepare(self, message: Message) -> Prepared:
@@ -176,7 +92,16 @@ class Sender:
         @raise BadName: the topic's name breaks the rules.
         @raise MessageIllegal: no broker would take it.
         """
-        return Prepared(self._client, message, self._compress_from)
+        return Prepared(self._client, message, self._compress_from, self.group, self._events)
+
+    def prepare_batch(self, messages: Sequence[Message]) -> Prepared:
+        """
+        Prepare several messages of one topic as one request.
+
+        @raise BadName: the topic's name breaks the rules.
+        @raise MessageIllegal: there are none, too many, or such as cannot be in a batch.
+        """
+        return Prepared.batch(self._client, messages, self.group, self._events)
 
     def prepare_half(self, message: Message) -> Prepared:
         """
@@ -185,7 +110,7 @@ class Sender:
         @raise BadName: the topic's name breaks the rules.
         @raise MessageIllegal: no broker would take it, or it is delayed.
         """
-        return Prepared(self._client, message, self._compress_from, self.group)
+        return Prepared(self._client, message, self._compress_from, self.group, self._events, half=True)
 
     def deadline(self, timeout: float | None) -> float:
         """Return the deadline of a send that begins now."""
@@ -204,6 +129,10 @@ class Sender:
             raise NoQueueTakesMessages(topic)
         return route.publish
 
+    async def queues_for(self, prepared: Prepared) -> tuple[MessageQueue, ...]:
+        """Return the queues that a prepared message may be sent to. Raises as L{queues} does."""
+        return await self._told(prepared, self.queues(prepared.topic), False)
+
     async def send(self, prepared: Prepared, deadline: float) -> SendResult:
         """
         Send to the next queue; after a failure that another broker may not have, retry at another broker.
@@ -211,6 +140,24 @@ class Sender:
         @raise PeerRefused: the broker declined, for a reason that is the same everywhere, or the last one asked did.
         @raise CallFailed: the last broker asked did not answer, or there was no time for one.
         """
+        if prepared.sending is None:
+            return await self._send(prepared, deadline)
+        return await self._told(prepared, self._send(prepared, deadline))
+
+    async def _told(self, prepared: Prepared, work: Coroutine[Any, Any, T], whole: bool = True) -> T:
+        """Tell the listeners when work on a send has failed, or if it is the C{whole} send, has ended."""
+        sending, events = prepared.sending, self._events
+        try:
+            result = await work
+        except BaseException as error:
+            if sending is not None and events is not None:
+                events.send_ended(sending, error)
+            raise
+        if whole and sending is not None and events is not None:
+            events.send_ended(sending, None)
+        return result
+
+    async def _send(self, prepared: Prepared, deadline: float) -> SendResult:
         queues = await self.queues(prepared.topic)
         failure: CallFailed = CallTimedOut(f"send to {prepared.topic}", self._timeout)
         failed = ""
@@ -220,7 +167,7 @@ class Sender:
                 break
             queue = self._choose(prepared.topic, queues, failed)
             try:
-                return await self.send_to(prepared, queue, deadline)
+                return await self._send_to(prepared, queue, deadline)
             except PeerRefused as error:
                 if error.code not in RETRIED:
                     raise
@@ -252,11 +199,21 @@ class Sender:
         @raise PeerRefused: the broker declined.
         @raise CallFailed: it did not answer.
         """
-        left = deadline - self._client.env.clock.seconds()
+        if prepared.sending is None:
+            return await self._send_to(prepared, queue, deadline)
+        return await self._told(prepared, self._send_to(prepared, queue, deadline))
+
+    async def _send_to(self, prepared: Prepared, queue: MessageQueue, deadline: float) -> SendResult:
+        clock = self._client.env.clock
+        begin = clock.seconds()
+        left = deadline - begin
         if left <= 0:
             raise CallTimedOut(f"send to {prepared.topic}", self._timeout)
         command = prepared.request(self.group, queue)
-        answer = await self._client.remoting.ask(self._address(queue), command, left)
+        address = self._address(queue)
+        sending = prepared.sending
+        begun_ms = 0 if sending is None else clock.wall_ms()
+        answer = await self._client.remoting.ask(address, command, left)
         status = _STATUSES.get(answer.code)
         if status is None:
             raise PeerRefused(answer.code, answer.remark or "")
@@ -265,7 +222,14 @@ class Sender:
         except BadHeader as error:
             raise CallFailed(f"the answer to a send cannot be read: {error}") from None
         stored = MessageQueue(queue.topic, queue.broker_name, header.queue_id)
-        return SendResult(status, prepared.unique_id, header.msg_id, stored, header.queue_offset, header.recall_handle)
+        result = SendResult(
+            status, prepared.unique_id, header.msg_id, stored, header.queue_offset, header.recall_handle
+        )
+        if sending is not None and self._events is not None:
+            self._events.send_answered(
+                sending, Attempt(stored, address, begun_ms, clock.seconds() - begin, result, header)
+            )
+        return result
 
     async def recall_message(self, handle: str, deadline: float) -> str:
         """
@@ -294,6 +258,12 @@ class Sender:
 
         @raise CallFailed: there is no way to the broker.
         """
+        if prepared.sending is None:
+            await self._tell(prepared, queue)
+        else:
+            await self._told(prepared, self._tell(prepared, queue))
+
+    async def _tell(self, prepared: Prepared, queue: MessageQueue | None) -> None:
         if queue is None:
             queue = self._choose(prepared.topic, await self.queues(prepared.topic), "")
         await self._client.remoting.tell(self._address(queue), prepared.request(self.group, queue))
