@@ -37,7 +37,7 @@ def compiled():
         sys.stderr.write("setup.py: the core is not compiled: Cython is not installed\n")
         return [], {}
     names = ("answers", "appending", "crc32", "header", "indexkeys", "indexput", "picking", "properties", "pullheader",
-             "sendheader")  # fmt: skip
+             "sendheader", "sha1", "signature")  # fmt: skip
     modules = [
         Extension(
             "smartgo._core.sends",

@@ -1,7 +1,5 @@
 #include "header.h"
 
-enum { FIELDS_LIMIT = 64 };
-
 int read_number(span s, int64_t low, int64_t high, int64_t *value)
 {
     const u8 *p = s.p, *end = s.p + s.n;
@@ -196,7 +194,36 @@ typedef struct {
     command *c;
     const header_reader *reader;
     void *request;
+    ext_fields *fields; /* NULL: nobody wants all of them */
 } reading;
+
+static int is_before(span a, span b)
+{
+    int64_t n = a.n < b.n ? a.n : b.n;
+    int differs = n ? memcmp(a.p, b.p, (size_t)n) : 0;
+    return differs ? differs < 0 : a.n < b.n;
+}
+
+/* Take one ext field; 0: not understood. The order of bytes in UTF-8 is that of the characters. */
+static int take_one(const reading *r, span name, span value)
+{
+    ext_fields *f = r->fields;
+    if (!r->reader->take_field(r->request, r->c->code, name, value))
+        return 0;
+    if (!f)
+        return 1;
+    int at = f->count;
+    if (at == FIELDS_LIMIT)
+        return 0;
+    while (at > 0 && is_before(name, f->at[at - 1].name))
+        at--;
+    if (at > 0 && !is_before(f->at[at - 1].name, name)) /* the same name */
+        return 0;
+    memmove(f->at + at + 1, f->at + at, (size_t)(f->count - at) * sizeof *f->at);
+    f->at[at] = (ext_field){name, value};
+    f->count++;
+    return 1;
+}
 
 static int read_fields(text *t, const reading *r)
 {
@@ -207,7 +234,7 @@ static int read_fields(text *t, const reading *r)
     for (int count = 0; more == 1; count++) {
         if (count == FIELDS_LIMIT || !string(t, &name) || !expect(t, ':') || !string(t, &value))
             return 0;
-        if (!r->reader->take_field(r->request, r->c->code, name, value))
+        if (!take_one(r, name, value))
             return 0;
         more = another(t);
     }
@@ -296,17 +323,20 @@ static int read_binary(const reading *r, span header)
         if (value.n > end - value.p)
             return 0;
         p = value.p + value.n;
-        if (!is_ascii(name) || !is_utf8(value) || !r->reader->take_field(r->request, c->code, name, value))
+        if (!is_ascii(name) || !is_utf8(value) || !take_one(r, name, value))
             return 0;
     }
     return 1;
 }
 
-int read_command(command *c, const u8 *frame, int64_t size, u8 *scratch, const header_reader *reader, void *request)
+int read_command(command *c, const u8 *frame, int64_t size, u8 *scratch, const header_reader *reader, void *request,
+                 ext_fields *fields)
 {
     if (size < 4)
         return 0;
-    reading r = {c, reader, request};
+    reading r = {c, reader, request, fields};
+    if (fields)
+        fields->count = 0;
     uint32_t word = get32(frame);
     span header = {frame + 4, word & 0xFFFFFF};
     if (header.n > size - 4 || header.n > HEADER_LIMIT)

@@ -67,16 +67,18 @@ static int is_pull(int64_t code)
     return code == PULL || code == LITE_PULL;
 }
 
-int read_pull(pull_request *r, const u8 *frame, int64_t size, u8 *scratch)
+int read_pull(pull_request *r, const u8 *frame, int64_t size, u8 *scratch, ext_fields *fields)
 {
     static const header_reader reader = {is_pull, take_field};
     command c;
     memset(r, 0, sizeof *r);
     r->max_size = -1;
     r->subscription.p = r->expression_type.p = frame;
-    if (!read_command(&c, frame, size, scratch, &reader, r))
+    if (!read_command(&c, frame, size, scratch, &reader, r, fields))
         return 0;
     r->encoding = c.encoding;
     r->opaque = c.opaque;
+    r->code = c.code;
+    r->body = c.body;
     return (r->seen & REQUIRED) == REQUIRED && c.flag == 0;
 }

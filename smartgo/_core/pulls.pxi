@@ -4,13 +4,9 @@ cdef extern from "pullheader.h":
     enum: PULL, LITE_PULL, COMMIT, OWN_SUBSCRIPTION
     ctypedef struct pull_request:
         int encoding
-        int64_t opaque, queue_id, queue_offset, max_count, sys_flag, commit_offset, version, max_size
-        span group, topic, subscription, expression_type
-    int read_pull(pull_request *request, const u8 *frame, int64_t size, u8 *scratch)
-
-cdef extern from "header.h":
-    enum: CODE_LATER
-    int64_t early_code(const u8 *frame, int64_t size)
+        int64_t code, opaque, queue_id, queue_offset, max_count, sys_flag, commit_offset, version, max_size
+        span group, topic, subscription, expression_type, body
+    int read_pull(pull_request *request, const u8 *frame, int64_t size, u8 *scratch, ext_fields *fields)
 
 cdef extern from "answers.h":
     enum: FOUND_NUMBERS
@@ -49,10 +45,6 @@ cdef class Source:
     cdef bint subscribed
 
 
-cdef bint is_named(bytes name, span asked) noexcept:
-    return len(name) == asked.n and memcmp(PyBytes_AsString(name), asked.p, asked.n) == 0
-
-
 cdef class PullRun:
     """See L{smartgo.broker.pullrun.NoPullRun}."""
 
@@ -68,9 +60,11 @@ cdef class PullRun:
     cdef int64_t most_count, most_size
     cdef object limit  # of the last read
     cdef int64_t limit_count, limit_size
+    cdef RunGrants grants
 
-    def __cinit__(self, work):
+    def __cinit__(self, work, RunGrants grants=None):
         cdef int i
+        self.grants = grants
         self.learn = work.learn
         self.find_filter = work.find_filter
         self.read = work.read
@@ -115,11 +109,15 @@ cdef class PullRun:
         cdef pull_request request
         cdef Source source
         cdef int64_t numbers[FOUND_NUMBERS]
+        cdef ext_fields all_fields
+        cdef ext_fields *fields = NULL if self.grants is None else &all_fields
         cdef int64_t count, body_size
-        if not read_pull(&request, frame, size, self.scratch):
+        if not read_pull(&request, frame, size, self.scratch, fields):
             return 0
         source = self.source_of(&request)
         if source is None or request.queue_id < 0 or request.queue_id >= source.queues:
+            return 0
+        if fields != NULL and not self.grants.let_pass(request.code, request.topic, request.group, fields, request.body):
             return 0
         if request.sys_flag & OWN_SUBSCRIPTION:
             try:

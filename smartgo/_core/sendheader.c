@@ -80,13 +80,13 @@ static int is_send(int64_t code)
     return code == SEND || code == SEND_V2 || code == SEND_BATCH;
 }
 
-int read_send(send_request *r, const u8 *frame, int64_t size, u8 *scratch)
+int read_send(send_request *r, const u8 *frame, int64_t size, u8 *scratch, ext_fields *fields)
 {
     static const header_reader reader = {is_send, take_field};
     command c;
     memset(r, 0, sizeof *r);
     r->properties.p = frame; /* none yet */
-    if (!read_command(&c, frame, size, scratch, &reader, r))
+    if (!read_command(&c, frame, size, scratch, &reader, r, fields))
         return 0;
     r->encoding = c.encoding;
     r->code = c.code;

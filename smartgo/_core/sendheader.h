@@ -17,10 +17,11 @@ typedef struct {
 /*
  * Read a frame, without its length word.
  *
- * scratch has HEADER_LIMIT bytes; texts of the request may lie in it or in the frame.
+ * scratch has HEADER_LIMIT bytes; texts of the request may lie in it or in the frame. fields gets all
+ * ext fields; NULL: they are not wanted.
  * Return 1, or 0 where the frame is anything but a send that is understood to its last byte.
  */
-int read_send(send_request *request, const u8 *frame, int64_t size, u8 *scratch);
+int read_send(send_request *request, const u8 *frame, int64_t size, u8 *scratch, ext_fields *fields);
 
 /* Whether a frame may be a send, as far as its first bytes say. */
 int may_be_send(const u8 *frame, int64_t size);

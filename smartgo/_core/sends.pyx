@@ -31,13 +31,19 @@ cdef extern from "crc32.h":
     unsigned int crc32_of(const u8 *p, size_t n)
     unsigned int crc32_by_tables(const u8 *p, size_t n)
 
+cdef extern from "header.h":
+    enum: CODE_LATER
+    ctypedef struct ext_fields:
+        pass
+    int64_t early_code(const u8 *frame, int64_t size)
+
 cdef extern from "sendheader.h":
     enum: SEND_BATCH, ONE_WAY, HEADER_LIMIT
     ctypedef struct send_request:
         int encoding
         int64_t code, opaque, flag, queue_id
-        span topic
-    int read_send(send_request *request, const u8 *frame, int64_t size, u8 *scratch)
+        span topic, body
+    int read_send(send_request *request, const u8 *frame, int64_t size, u8 *scratch, ext_fields *fields)
     int may_be_send(const u8 *frame, int64_t size)
 
 cdef extern from "properties.h":
@@ -150,6 +156,11 @@ cdef enum:
     SHARE = 64  # frames of a link that are taken before it is another one's turn: FRAMES_A_TURN
     STRETCH = 16  # so many sends in a row are worth a write of their own
     CODES = 64  # tags of a filter
+
+
+cdef span NO_NAME
+NO_NAME.p = <const u8*>b""
+NO_NAME.n = 0
 
 
 cdef int set_span(span *found, object data) except -1:
@@ -482,6 +493,13 @@ def adjacent_units(units):
         PyBuffer_Release(&packed)
 
 
+cdef bint is_named(bytes name, span asked) noexcept:
+    return len(name) == asked.n and memcmp(PyBytes_AsString(name), asked.p, asked.n) == 0
+
+
+include "grants.pxi"
+
+
 cdef class Route:
     """The queues of a topic that sends are known for, and what was stored in it since the last L{SendRun.drain}."""
 
@@ -509,11 +527,13 @@ cdef class SendRun:
     cdef int64_t out_size, out_room
     cdef object code  # the last tag code, as an object
     cdef int64_t code_value
+    cdef RunGrants grants
 
-    def __cinit__(self, LogTail log not None, find, rules, pieces):
+    def __cinit__(self, LogTail log not None, find, rules, pieces, RunGrants grants=None):
         cdef int i
         self.log = log
         self.find = find
+        self.grants = grants
         self.read_clock = log.read_clock
         self.routes = {}
         self.counted = []
@@ -597,16 +617,20 @@ cdef class SendRun:
         cdef QueueTail queue
         cdef LogTail log = self.log
         cdef u8 unit[UNIT_SIZE]
+        cdef ext_fields all_fields
+        cdef ext_fields *fields = NULL if self.grants is None else &all_fields
         cdef int64_t offset = log.c.end, first
-        if not read_send(&request, frame, size, self.scratch):
+        if not read_send(&request, frame, size, self.scratch, fields):
             return 0
         queue = self.queue_of(&request)
         if queue is None:
             return 0
         first = queue.c.next_offset
         if request.code == SEND_BATCH:
-            return self.batch(&request, queue, born_host, out)
+            return self.batch(&request, fields, queue, born_host, out)
         if not plan_message(&self.rules, &log.c, &queue.c, &request, born_host, &plan):
+            return 0
+        if fields != NULL and not self.grants.let_pass(request.code, request.topic, NO_NAME, fields, request.body):
             return 0
         if not log.c.now_ms:
             self.read_clock()
@@ -624,7 +648,8 @@ cdef class SendRun:
             self.answer(&request, &offset, 1, first)
         return 1
 
-    cdef int batch(self, send_request *request, QueueTail queue, span born_host, list out) except -1:
+    cdef int batch(self, send_request *request, const ext_fields *fields, QueueTail queue, span born_host,
+                   list out) except -1:
         """Take a batch; 0: it was not, and nothing is changed."""
         cdef append_plan plan
         cdef LogTail log = self.log
@@ -633,6 +658,8 @@ cdef class SendRun:
         cdef u8 *units
         cdef int64_t i, offset = log.c.end, first = queue.c.next_offset
         if not plan_batch(&self.rules, &log.c, &queue.c, request, born_host, &plan):
+            return 0
+        if fields != NULL and not self.grants.let_pass(request.code, request.topic, NO_NAME, fields, request.body):
             return 0
         if not log.c.now_ms:
             self.read_clock()

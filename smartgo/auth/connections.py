@@ -14,8 +14,9 @@ from typing import Any, Final
 
 from smartgo.auth.accounts import AccessAccount, AccessRules, Permission
 from smartgo.auth.decisions import authorize, identify
-from smartgo.auth.needs import NEEDS, CodeNeed, resource_needs
-from smartgo.errors import AccessDenied
+from smartgo.auth.needs import NEEDS, CodeNeed, named_needs, resource_needs
+from smartgo.errors import AccessDenied, RequestRefused
+from smartgo.observer import ObserverList
 from smartgo.schema.codes import RequestCode
 from smartgo.schema.command import Command
 from smartgo.schema.signature import ACCESS_KEY
@@ -47,14 +48,39 @@ _NAMES: Final[dict[int, Callable[[Any], Hashable]]] = {
 
 
 class AccessControl:
-    """
-    The rules in force.
-
-    @ivar rules: replaced as a whole, never changed.
-    """
+    """The rules in force."""
 
     def __init__(self, rules: AccessRules) -> None:
-        self.rules = rules
+        self._rules = rules
+        self._replaced: ObserverList[[]] = ObserverList("new access rules")
+
+    @property
+    def rules(self) -> AccessRules:
+        """The rules; L{replace} replaces them as a whole, nothing changes them."""
+        return self._rules
+
+    def when_replaced(self, observer: Callable[[], object]) -> None:
+        """Call an observer each time other rules are in force, before any request is checked by them."""
+        self._replaced.add(observer)
+
+    def grant(self, name: str, code: int, topic: str, group: str) -> bytes | None:
+        """
+        Return the secret of a key that may send a request by the rules as they are; C{None}: it may not.
+
+        What is granted holds until L{when_replaced} tells, for requests from any address: a right signature is enough
+        everywhere.
+
+        @param name: the key's public name.
+        @param topic: what the request names; C{group} likewise, empty where it names none.
+        """
+        account, need = self._rules.accounts.get(name), NEEDS.get(code)
+        if account is None or need is None:
+            return None
+        try:
+            needs = named_needs(need, topic, group)
+        except RequestRefused:
+            return None
+        return account.key.secret if authorize(account, code, needs).allowed else None
 
     def check_resource(self, request: Command, resource: str, permission: Permission) -> None:
         """
@@ -70,7 +96,8 @@ class AccessControl:
 
     def replace(self, rules: AccessRules) -> None:
         """Apply other rules from now on, to open connections as well."""
-        self.rules = rules
+        self._rules = rules
+        self._replaced.tell()
 
 
 class ConnectionAccess:

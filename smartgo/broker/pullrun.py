@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, NamedTuple
 
 from smartgo.core import choose
+from smartgo.remoting.rungrants import RunGrants
 from smartgo.schema.responses import FoundPieces
 from smartgo.store.interfaces import IMessageFilter, ReadLimit, ReadResult, ReadStatus
 
@@ -65,8 +66,11 @@ class PullWork:
 class NoPullRun:
     """The interface of runs of pulls; takes nothing."""
 
-    def __init__(self, work: PullWork) -> None:
-        """@param work: what the compiled one asks of the broker."""
+    def __init__(self, work: PullWork, grants: RunGrants | None = None) -> None:
+        """
+        @param work: what the compiled one asks of the broker.
+        @param grants: lets frames pass; C{None}: all pass.
+        """
 
     def forget(self) -> None:
         """Learn everything anew: a topic, a group, a subscription or a setting has changed."""

@@ -16,6 +16,7 @@ from zlib import crc32
 
 from smartgo.core import choose
 from smartgo.errors import BadHeader, FramingError, MessageIllegal
+from smartgo.remoting.rungrants import RunGrants
 from smartgo.schema.codes import RequestCode
 from smartgo.schema.command import ONE_WAY, Command, decode
 from smartgo.schema.consumequeue import unit_struct
@@ -85,12 +86,18 @@ class PureSendRun:
     """
 
     def __init__(
-        self, log: LogTail, find: Callable[[str, int], QueueTail | None], rules: SendRules, answers: SendAnswers
+        self,
+        log: LogTail,
+        find: Callable[[str, int], QueueTail | None],
+        rules: SendRules,
+        answers: SendAnswers,
+        grants: RunGrants | None = None,
     ) -> None:
         """
         @param log: where records are appended.
         @param find: returns the queue of a topic and queue id that clients may send to; C{None}: there is none, or not
             yet, or not for this. What it returned is kept until L{forget}.
+        @param grants: lets frames pass; without the core none. C{None}: all pass.
         """
         name, _, value = rules.added.decode().partition("\x01")
         self._log = log
@@ -99,6 +106,7 @@ class PureSendRun:
         self._pieces = SendPieces(answers.json, answers.binary)
         self._id_prefix = answers.id_prefix.decode()
         self._rewriter = Rewriter({name: value}, special=[one.decode() for one in rules.special])
+        self._open = grants is None
         self._templates = HeaderTemplateCache()
         self._queues: dict[tuple[str, int], QueueTail] = {}
         self._counts: dict[str, list[int]] = {}
@@ -124,7 +132,7 @@ class PureSendRun:
         @return: how many were.
         """
         rules = self._rules
-        if rules.later or len(born_host) != _V4_HOST or len(rules.store_host) != _V4_HOST:
+        if not self._open or rules.later or len(born_host) != _V4_HOST or len(rules.store_host) != _V4_HOST:
             return 0
         log = self._log
         first = offset = log.end

@@ -26,6 +26,7 @@ from smartgo.errors import SettingError
 from smartgo.remoting.connectionhook import ConnectionHook, RequestCheck
 from smartgo.remoting.interfaces import IPeer
 from smartgo.remoting.origin import asker
+from smartgo.remoting.rungrants import RunGrants
 from smartgo.schema.signature import AccessKey
 
 T = TypeVar("T")
@@ -109,7 +110,9 @@ class AccessService(Service):
         self._seen = self._stamp  # at the last look of the thread that reads the files
         self._noted: tuple[str, ...] = ()
         self.control = AccessControl(self._with_own(files.read()))
-        self.hook = ConnectionHook(self._check)
+        grants = RunGrants(self.control.grant)
+        self.control.when_replaced(grants.forget)
+        self.hook = ConnectionHook(self._check, grants)
         self._loop = LoopingCall(self._follow)
         self._loop.clock = env.clock
 

@@ -10,6 +10,7 @@ from zope.interface import implementer
 
 from smartgo.remoting.interfaces import IPeer, IRequestHook
 from smartgo.remoting.processor import RequestHook
+from smartgo.remoting.rungrants import RunGrants
 from smartgo.schema.command import Command
 
 RequestCheck: TypeAlias = "Callable[[Command], None]"
@@ -18,13 +19,18 @@ RequestCheck: TypeAlias = "Callable[[Command], None]"
 
 @implementer(IRequestHook)
 class ConnectionHook(RequestHook):
-    """Asks about each request the check that belongs to its connection."""
+    """
+    Asks about each request the check that belongs to its connection.
 
-    def __init__(self, make_check: Callable[[IPeer], RequestCheck]) -> None:
+    @ivar grants: see L{IRequestHook<smartgo.remoting.interfaces.IRequestHook>}.
+    """
+
+    def __init__(self, make_check: Callable[[IPeer], RequestCheck], grants: RunGrants | None = None) -> None:
         """
         @param make_check: makes the check of a connection at its first request; the check must not keep the
             connection, or it is never freed.
         """
+        self.grants = grants
         self._make_check = make_check
         self._checks: dict[int, RequestCheck] = {}
         self._peers: dict[int, ref[IPeer]] = {}

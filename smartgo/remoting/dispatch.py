@@ -29,7 +29,7 @@ from smartgo.remoting.interfaces import (
     IRunSource,
     IRunTaker,
 )
-from smartgo.remoting.processor import Processor, RequestHook
+from smartgo.remoting.processor import Processor, RequestHook, has_grants
 from smartgo.schema.command import ONE_WAY, RESPONSE, Command, decode, encode
 from smartgo.schema.headertemplates import HeaderTemplateCache
 
@@ -90,7 +90,8 @@ class Dispatcher:
 
     One dispatcher may serve any number of connections.
 
-    @ivar run_sources: the processors that take runs of plain requests; none where hooks see each request.
+    @ivar run_sources: the processors that take runs of plain requests; where hooks see each request none but those that
+        ask the grants of the only hook.
     """
 
     def __init__(
@@ -114,7 +115,11 @@ class Dispatcher:
         sources: list[RunSource] = []
         for processor in processors:
             family = _Family(processor)
-            if IRunSource.providedBy(processor) and not set(without).intersection(processor.codes):
+            if (
+                IRunSource.providedBy(processor)
+                and not set(without).intersection(processor.codes)
+                and has_grants(hooks, processor)
+            ):
                 if family.take is not None:
                     taker = (family.take, family.run_ended or _do_nothing)
                 sources.append(cast("RunSource", processor))
@@ -124,12 +129,12 @@ class Dispatcher:
                 self._families[code] = family
         for code in without:
             self._families.pop(code, None)
-        self.run_sources: tuple[RunSource, ...] = () if hooks else tuple(sources)
+        self.run_sources: tuple[RunSource, ...] = tuple(sources)
         found = [_overridden(hook, RequestHook, "before") for hook in hooks]
         self._before: tuple[Before, ...] = tuple(one for one in found if one is not None)
         found = [_overridden(hook, RequestHook, "after") for hook in hooks]
         self._after: tuple[After, ...] = tuple(one for one in found if one is not None)
-        self._taker = (None, _do_nothing) if hooks else taker
+        self._taker = taker
         self._bugs = BugLog() if bugs is None else bugs
         self._templates = HeaderTemplateCache()
 

@@ -130,6 +130,10 @@ class IRequestProcessor(Interface):
 class IRunSource(IRequestProcessor):
     """A processor that has runs of plain requests for the hub; see L{smartgo.net.hub.RunSource}."""
 
+    grants = Attribute(
+        "L{RunGrants<smartgo.remoting.rungrants.NoRunGrants>} | None: what its runs ask about frames; C{None}: nothing."
+    )
+
     def ready_run() -> Any:
         """Return what takes raw frames now and answers them at once; C{None}: nothing does."""
 
@@ -138,7 +142,7 @@ class IRunTaker(IRunSource):
     """
     A processor that answers whole runs of plain requests faster than one by one.
 
-    It is asked where no hook has to see each request.
+    It is asked where no hook has to see each request, or the only one has given it its grants.
     """
 
     def take(
@@ -163,7 +167,15 @@ class IRunTaker(IRunSource):
 
 
 class IRequestHook(Interface):
-    """Sees every request before its processor and every answer after it."""
+    """
+    Sees every request before its processor and every answer after it.
+
+    Those that runs of a processor take are shown to its grants alone, if the processor has the same ones.
+    """
+
+    grants = Attribute(
+        "L{RunGrants<smartgo.remoting.rungrants.NoRunGrants>} | None: let pass what L{before} would; C{None}: none."
+    )
 
     def before(peer: IPeer, request: Command) -> Deferred[None] | None:
         """Let it pass (return), or stop it. @raise smartgo.errors.RequestRefused"""

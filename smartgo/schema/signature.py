@@ -38,6 +38,11 @@ class AccessKey:
         self._secret = _utf8(secret_key)
         self._token = security_token
 
+    @property
+    def secret(self) -> bytes:
+        """The secret as HMAC takes it; for who verifies signatures elsewhere, never for a text."""
+        return self._secret
+
     def __repr__(self) -> str:
         """Leave the secret out (reliability X18)."""
         return f"AccessKey({self.access_key!r})"

@@ -2,7 +2,7 @@
  * The C part of the core under hostile bytes: one frame is read, planned, written and answered.
  *
  *   clang -g -O1 -fsanitize=fuzzer,address,undefined -Ismartgo/_core tests/_core/fuzz.c smartgo/_core/[a-r]*.c \
- *       smartgo/_core/sendheader.c -o /tmp/fuzz
+ *       smartgo/_core/sendheader.c smartgo/_core/sha1.c smartgo/_core/signature.c -o /tmp/fuzz
  *   python -m tests._core.seeds SEEDS && /tmp/fuzz -max_total_time=3600 SEEDS
  *
  * Without clang, all seeds as they are, and then inputs from a mutator of its own that knows no coverage (arguments:
@@ -21,6 +21,7 @@
 #include "indexput.h"
 #include "picking.h"
 #include "pullheader.h"
+#include "signature.h"
 
 #define SPAN(literal) ((span){(const u8 *)(literal), (int64_t)sizeof(literal) - 1})
 enum { FILE_SIZE = 1 << 17 };
@@ -167,6 +168,65 @@ static void put(const u8 *data, int64_t size)
     free(slots);
 }
 
+static int lies(span text, const u8 *frame, int64_t size)
+{
+    const u8 *p = text.p, *end = p + text.n;
+    return text.n >= 0 && ((p >= frame && end <= frame + size) || (p >= scratch && end <= scratch + HEADER_LIMIT));
+}
+
+/* All ext fields lie where they may, in order; with the right signature a request is signed, with any other it is not. */
+static void verify(ext_fields *fields, span body, const u8 *frame, int64_t size)
+{
+    static u8 text[28];
+    static const char digits[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
+    signing_key key;
+    u8 digest[SHA1_DIGEST + 1] = {0}, *all = malloc((size_t)size + HEADER_LIMIT), *end = all;
+    int at = -1, later = 0;
+    signing_key_of(&key, SPAN("a secret"));
+    check(fields->count <= FIELDS_LIMIT, "there are so many fields");
+    for (int i = 0; i < fields->count; i++) {
+        span name = fields->at[i].name, value = fields->at[i].value;
+        check(lies(name, frame, size) && lies(value, frame, size), "a field lies where it may");
+        if (i) {
+            span before = fields->at[i - 1].name;
+            int64_t n = before.n < name.n ? before.n : name.n;
+            int differs = memcmp(before.p, name.p, (size_t)n);
+            check(differs < 0 || (!differs && before.n < name.n), "fields are in the order of their names");
+        }
+        if (IS(name, "Signature"))
+            at = i;
+        else if (IS(name, "_UNIQUE_KEY_QUERY"))
+            later = 1;
+        else
+            end = put_span(end, value);
+    }
+    check(!is_signed(fields, body, &key), "nobody knows the secret");
+    end = put_span(end, body);
+    span whole = {all, end - all};
+    sign_parts(&key, &whole, 1, digest);
+    for (int i = 0; i < 28; i++) {
+        const u8 *p = digest + i / 4 * 3;
+        text[i] = (u8)digits[(((uint32_t)p[0] << 16 | (uint32_t)p[1] << 8 | p[2]) >> (18 - i % 4 * 6)) & 63];
+    }
+    text[27] = '=';
+    if (at >= 0) {
+        fields->at[at].value = (span){text, 28};
+        check(is_signed(fields, body, &key) == !later, "the right signature is right");
+        text[size % 28] ^= 1;
+        check(!is_signed(fields, body, &key), "a wrong signature is not");
+    }
+    free(all);
+}
+
+/* Both ways through a block lead to the same state. */
+static void hash(const u8 *data, int64_t size)
+{
+    uint32_t one[5] = {1, 2, 3, 4, 5}, other[5] = {1, 2, 3, 4, 5};
+    sha1_blocks(one, data, size / SHA1_BLOCK);
+    sha1_blocks_plain(other, data, size / SHA1_BLOCK);
+    check(!memcmp(one, other, sizeof one), "both ways to a hash lead to the same one");
+}
+
 /* A pull's texts lie in its frame or in the scratch space, and its answer's head has its length. */
 static void pull(const u8 *frame, int64_t size)
 {
@@ -175,14 +235,14 @@ static void pull(const u8 *frame, int64_t size)
         {SPAN("12345"), SPAN("12345678"), SPAN("c"), SPAN("d"), SPAN("e"), SPAN("f")},
     };
     pull_request request;
-    if (!read_pull(&request, frame, size, scratch))
+    ext_fields fields;
+    if (!read_pull(&request, frame, size, scratch, NULL))
         return;
     span texts[] = {request.group, request.topic, request.subscription, request.expression_type};
-    for (int i = 0; i < 4; i++) {
-        const u8 *p = texts[i].p, *end = p + texts[i].n;
-        check(texts[i].n >= 0 && ((p >= frame && end <= frame + size) || (p >= scratch && end <= scratch + HEADER_LIMIT)),
-              "a text lies where it may");
-    }
+    for (int i = 0; i < 4; i++)
+        check(lies(texts[i], frame, size), "a text lies where it may");
+    if (read_pull(&request, frame, size, scratch, &fields))
+        verify(&fields, request.body, frame, size);
     int64_t numbers[] = {request.queue_offset, request.commit_offset, INT64_MIN, INT64_MAX}, room = found_room(&pieces);
     u8 *head = malloc((size_t)room);
     u8 *end = put_found(head, &pieces, request.encoding, request.opaque, numbers, 1000);
@@ -196,6 +256,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     static const span special[] = {{(const u8 *)"DELAY", 5}, {(const u8 *)"TRAN_MSG", 8}};
     if (!file) {
         crc32_begin();
+        sha1_begin();
         file = malloc(FILE_SIZE);
         scratch = malloc(HEADER_LIMIT);
         properties = malloc(PROPERTIES_LIMIT + 16);
@@ -213,9 +274,13 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     pick(frame, (int64_t)size);
     put(frame, (int64_t)size);
     check(crc32_of(frame, size) == crc32_by_tables(frame, size), "both ways to a CRC lead to the same one");
+    hash(frame, (int64_t)size);
     pull(frame, (int64_t)size);
     check(index_keys_of(frame, (int64_t)size, hashes, &stored_ms) <= INDEX_KEYS_LIMIT, "a record has so many keys");
-    if (read_send(&request, frame, (int64_t)size, scratch)) {
+    ext_fields fields;
+    if (read_send(&request, frame, (int64_t)size, scratch, &fields))
+        verify(&fields, request.body, frame, (int64_t)size);
+    if (read_send(&request, frame, (int64_t)size, scratch, NULL)) {
         append(&rules, &log, &queue, &request, SPAN("\x0A\0\0\2\0\0\x9C\x40"));
         append(&rules, &log, &queue, &request, SPAN("\x20\1\x0D\xB8\0\0\0\0\0\0\0\0\0\0\0\1\0\0\x9C\x40"));
         rules.store_host = SPAN("\x20\1\x0D\xB8\0\0\0\0\0\0\0\0\0\0\0\2\0\0\x2A\x9F");

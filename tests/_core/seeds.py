@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import Final
 
 from smartgo.schema.consumequeue import PREFILL, UNIT_SIZE, Unit
-from tests.broker.sendtape import Tape
+from tests.broker.sendtape import SIGNERS, Tape
 from tests.fakes import FakeEnvironment
 from tests.store.stores import ROOT, StoreTestCase, message, small
 
@@ -75,6 +75,7 @@ def main() -> None:
             keep(Path(folder))
             return
     frames = _split(kept()) + [frame for frame in Tape(1).frames(600, 0.4, 0.3) if len(frame) < 8192]
+    frames += [frame for frame in Tape(2, SIGNERS).frames(200, 0.7, 0.3) if len(frame) < 8192]
     frames += map(_behind_length, map(queue_with_log, (1, 2, 3, 7, 20)))
     if not sys.argv[1:]:
         sys.stdout.buffer.write(b"".join(frames))

@@ -7,6 +7,9 @@ are printed as JSON. So that two ways of doing the same work can be compared::
     SMARTGO_PURE=1 python -m tests.broker.sendtape --seed 1 --count 20000
     python -m tests.broker.sendtape --seed 1 --count 20000 --one-by-one
 
+With C{--signed} the broker has access control: most frames are signed by who may send them, others are not, and the
+rules change meanwhile.
+
 With C{--pulls 0.5} half of the frames are pulls. They are never sent together with sends, and none waits for a queue
 that is sent to: when exactly a message becomes visible within a read is nobody's promise.
 """
@@ -34,8 +37,10 @@ from smartgo.broker.settings.changes import Who
 from smartgo.net.link import Link
 from smartgo.schema.codes import RequestCode
 from smartgo.schema.command import Command
+from smartgo.schema.signature import AccessKey
 from tests.broker.fakecluster import Cluster
 from tests.fakes import FakeEnvironment, FakeNetwork
+from tests.node.securedcluster import SecuredCluster, lay
 from tests.sockets import SocketNetwork
 
 TOPICS: Final = ("T", "T", "T", "T", "Topic_2", "A" * 127, "U1", "U2", "%RETRY%g", "TBW102", "SCHEDULE_TOPIC_XXXX",
@@ -58,6 +63,29 @@ HELD: Final = "Held"
 EXPRESSIONS: Final = ("*", "*", "*", "", "TagA", "TagB || TagA", "TagC", "||", " * ", "中", "x" * 5000, "a > 1")
 
 
+SIGNERS: Final = (
+    *[AccessKey("an-admin", "an-admin-secret")] * 3,
+    *[AccessKey("a-sender", "a-sender-secret")] * 6,
+    AccessKey("a-sender", "another-secret"),
+    AccessKey("a-stranger", "a-sender-secret"),
+)
+RULES: Final = """
+accounts:
+- {accessKey: an-admin, secretKey: an-admin-secret, admin: true}
+- accessKey: a-sender
+  secretKey: a-sender-secret
+  topicPerms: [T=PUB|SUB, Topic_2=PUB|SUB, U1=SUB]
+  groupPerms: [CG=SUB]
+"""
+OTHER_RULES: Final = (
+    RULES,
+    RULES,
+    RULES.replace("T=PUB|SUB", "T=DENY"),
+    RULES.replace("T=PUB|SUB", "T=SUB").replace("U1=SUB", "U1=PUB|SUB"),
+    RULES.replace("a-sender-secret", "another-secret"),
+)
+
+
 class PullFrame(bytes):
     """A frame that is, or was meant to be, a pull."""
 
@@ -65,8 +93,11 @@ class PullFrame(bytes):
 class Tape:
     """The frames of one seed, each with its length word."""
 
-    def __init__(self, seed: int) -> None:
+    def __init__(self, seed: int, signers: Sequence[AccessKey] = ()) -> None:
+        """@param signers: sign the frames, each as often as it is there."""
         self._random = random.Random(seed)
+        self._signing = random.Random(seed + 2)
+        self._signers = signers
         self._opaque = 0
 
     def frames(self, count: int, plain: float, pulls: float = 0.0) -> list[bytes]:
@@ -78,9 +109,32 @@ class Tape:
             return PullFrame(self._plain_pull() if self._random.random() < plain else self._any_pull())
         return self._plain() if self._random.random() < plain else self._any()
 
+    def _signed(self, fields: dict[str, str], body: bytes) -> dict[str, str]:
+        """Ext fields, most of them with a signature, and most of these with the right one."""
+        if not self._signers:
+            return fields
+        chance = self._signing
+        command = Command.request(0, fields=fields, body=body)
+        if chance.random() < 0.97:
+            chance.choice(self._signers).sign(command)
+        signed = dict(command.fields)
+        kind = chance.random()
+        if kind < 0.01:
+            signed["Signature"] = chance.choice(["", "x", "中" * 28, signed.get("Signature", "")[:-1]])
+        elif kind < 0.02:
+            signed["_UNIQUE_KEY_QUERY"] = "true"
+        elif kind < 0.03:
+            signed["zzz"] = "later"
+        elif kind < 0.04:
+            signed.pop(chance.choice(["AccessKey", "Signature"]), None)
+        elif kind < 0.2:
+            return {name: signed[name] for name in chance.sample(list(signed), len(signed))}
+        return signed
+
     def _frame(self, code: int, fields: dict[str, str], body: bytes, binary: bool) -> bytes:
         if code == 10:
             fields = {LONG.get(name, name): value for name, value in fields.items()}
+        fields = self._signed(fields, body)
         if binary:
             header = self._binary(code, fields, 0, b"")
         else:
@@ -199,6 +253,7 @@ class Tape:
             fields = {name: fields[name] for name in chance.sample(list(fields), len(fields))}
         if code == 10:
             fields = {LONG.get(name, name): value for name, value in fields.items()}
+        fields = self._signed(fields, body)
         flag = chance.choice([0] * 12 + [2, 1, 3, -1])
         header = self._odd_binary(code, fields, flag) if chance.random() < 0.5 else self._odd_json(code, fields, flag)
         if chance.random() < 0.02:
@@ -257,12 +312,13 @@ class Tape:
         if chance.random() < 0.1:
             fields = {name: fields[name] for name in chance.sample(list(fields), len(fields))}
         code = chance.choice([11] * 20 + [361] * 20 + [12, 34])
+        body = b"body" if chance.random() < 0.05 else b""
+        fields = self._signed(fields, body)
         flag = chance.choice([0] * 20 + [2, 1, 3, -1])
         header = self._odd_binary(code, fields, flag) if chance.random() < 0.5 else self._odd_json(code, fields, flag)
         if chance.random() < 0.02:
             at = chance.randrange(len(header))
             header = header[:at] + bytes([chance.randrange(256)]) + header[at + 1 :]
-        body = b"body" if chance.random() < 0.05 else b""
         binary = header[:1] != b"{" and header[:1].strip() != b""
         return struct.pack(">ii", 4 + len(header) + len(body), len(header) | binary << 24) + header + body
 
@@ -392,19 +448,30 @@ class Player:
     """A broker in memory, and three connections to it."""
 
     def __init__(
-        self, seed: int, ip: str, settings: dict[str, str], changes: float, sockets: bool, pulls: bool = False
+        self,
+        seed: int,
+        ip: str,
+        settings: dict[str, str],
+        changes: float,
+        sockets: bool,
+        pulls: bool = False,
+        signed: bool = False,
     ) -> None:
         """
         @param changes: how often something is changed between two reads: the part of them.
         @param sockets: connect by pairs of sockets, which a hub can read.
         @param pulls: whether there are pulls on the tape.
+        @param signed: the broker has access control.
         """
         self._random = random.Random(seed + 1)
         env = FakeEnvironment()
         if sockets:
             env.network = SocketNetwork()
         env.network.client_ip = ip
-        self.cluster = Cluster(env, mappedFileSizeCommitLog="4194304", maxTopicsPerSecond="1000000", **settings)
+        settings = {"mappedFileSizeCommitLog": "4194304", "maxTopicsPerSecond": "1000000", **settings}
+        self.cluster = SecuredCluster(env, RULES, **settings) if signed else Cluster(env, **settings)
+        if isinstance(self.cluster, SecuredCluster):
+            self.cluster.signs = True
         self._changes = changes
         self._settings = {"traceOn": "true", "brokerPermission": "6", "longPollingEnable": "true"}
         self._pulls = pulls
@@ -435,7 +502,10 @@ class Player:
                 if alike:
                     self._write(b"".join(alike))
             if self._random.random() < self._changes:
-                self._change(self._random.choice(PULL_CHANGES if self._pulls else CHANGES))
+                kinds: tuple[str, ...] = PULL_CHANGES if self._pulls else CHANGES
+                if isinstance(self.cluster, SecuredCluster):
+                    kinds = (*kinds, "rules", "rules", "rules")
+                self._change(self._random.choice(kinds))
             self._hear()
 
     def _write(self, data: bytes) -> None:
@@ -461,6 +531,10 @@ class Player:
         topic = self._random.choice(["T", "Topic_2", "U1", "A" * 127])
         if kind == "time":
             self.cluster.pump(self._random.choice([0.01, 0.5, 3.0]))
+        elif kind == "rules":
+            assert isinstance(self.cluster, SecuredCluster)
+            lay(self.cluster.env, self._random.choice(OTHER_RULES))
+            self.cluster.access.reload()
         elif kind == "delete":
             self.cluster.ask(Command.request(RequestCode.DELETE_TOPIC_IN_BROKER, fields={"topic": topic}))
             self.cluster.pump(0.5)
@@ -546,8 +620,9 @@ def play(asked: argparse.Namespace) -> dict[str, object]:
         mock.patch.object(Link, "took", count),
     ):
         settings, changes = dict(_settings(asked.settings)), 0.0 if asked.quiet else 0.03
-        player = Player(asked.seed, asked.ip, settings, changes, asked.sockets, asked.pulls > 0)
-        player.play(Tape(asked.seed).frames(asked.count, asked.plain, asked.pulls))
+        player = Player(asked.seed, asked.ip, settings, changes, asked.sockets, asked.pulls > 0, asked.signed)
+        tape = Tape(asked.seed, SIGNERS if asked.signed else ())
+        player.play(tape.frames(asked.count, asked.plain, asked.pulls))
         found = player.finish()
     return {"core": core.CORE, "taken": taken, "by hub": by_hub, **found}
 
@@ -569,6 +644,7 @@ def main() -> None:
     parser.add_argument("--one-by-one", action="store_true", help="let no frame be taken in a run")
     parser.add_argument("settings", nargs="*", metavar="name=value")
     parser.add_argument("--sockets", action="store_true", help="connect by sockets, so that the hub reads them")
+    parser.add_argument("--signed", action="store_true", help="with access control, and most frames signed")
     parser.add_argument("--quiet", action="store_true", help="change no topic and no setting meanwhile")
     json.dump(play(parser.parse_args()), sys.stdout, indent=1)
 

@@ -516,6 +516,8 @@ class TapeTests(SynchronousTestCase):
         ("--seed=2", "--count=300", "--ip=2001:db8::7", "brokerIP1=2001:db8::1"),
         ("--seed=3", "--count=300", "flushDiskType=SYNC_FLUSH"),
         ("--seed=4", "--count=300", "--plain=0.8", "--sockets"),
+        ("--seed=6", "--count=400", "--plain=0.8", "--sockets", "--signed"),
+        ("--seed=7", "--count=300", "--plain=0.8", "--signed", "flushDiskType=SYNC_FLUSH"),
     )
 
     def play(self, tape: tuple[str, ...], pure: bool, *more: str) -> dict[str, Any]:
@@ -531,7 +533,7 @@ class TapeTests(SynchronousTestCase):
         for tape in self.tapes:
             alone = self.play(tape, True, "--one-by-one")
             self.assertGreater(alone["stored"], 100)
-            both = not any(word.startswith(("--ip", "flush")) for word in tape)
+            both = not any(word.startswith(("--ip", "flush", "--signed")) for word in tape)
             for pure in (True, False) if both else (False,):  # else Python takes nothing
                 found = self.play(tape, pure)
                 taken = found["taken"]

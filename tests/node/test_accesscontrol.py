@@ -10,13 +10,8 @@ from unittest.mock import patch
 from twisted.trial.unittest import SynchronousTestCase
 
 from smartgo.auth.rulefiles import RuleFiles
-from smartgo.broker.broker import Broker
-from smartgo.config.loading import Surroundings, load
 from smartgo.errors import SettingError
-from smartgo.node.accesscontrol import PERIOD, AccessService, access_service
-from smartgo.node.broker import broker_security
-from smartgo.node.registryserver import Registry
-from smartgo.remoting.client import RemotingClient
+from smartgo.node.accesscontrol import PERIOD, AccessService
 from smartgo.schema.codes import RequestCode
 from smartgo.schema.command import Command
 from smartgo.schema.headerfields import Header
@@ -25,23 +20,9 @@ from smartgo.schema.headers.send import SendBackRequest, SendResponse
 from smartgo.schema.headers.transaction import EndTransactionRequest
 from smartgo.schema.message import parse_message_id
 from smartgo.schema.signature import AccessKey
-from tests.broker.fakecluster import BROKER, REGISTRY, SMALL, Cluster, send_command
+from tests.broker.fakecluster import BROKER, REGISTRY, send_command
 from tests.fakes import FakeEnvironment
-from tests.remoting.doubles import sweeper_of
-
-FILE = "/home/test/conf/plain_acl.yml"
-ADMIN, SENDER, STRANGER = (AccessKey(name, f"{name}-secret") for name in ("an-admin", "a-sender", "a-stranger"))
-RULES = """
-accounts:
-- {accessKey: an-admin, secretKey: an-admin-secret, admin: true}
-- {accessKey: a-sender, secretKey: a-sender-secret, topicPerms: [orders=PUB]}
-"""
-
-
-def lay(env: FakeEnvironment, text: str) -> None:
-    """Write the rules."""
-    env.files.make_directories(FILE.rpartition("/")[0])
-    env.files.replace(FILE, text.encode(), backup=False)
+from tests.node.securedcluster import ADMIN, FILE, RULES, SENDER, STRANGER, SecuredCluster, lay
 
 
 def service(env: FakeEnvironment, key: AccessKey | None = None) -> AccessService:
@@ -133,43 +114,6 @@ class FollowingTests(SynchronousTestCase):
         self.access = service(self.env, ADMIN)
         self.assertIs(self.access.key, ADMIN)
         self.assertEqual(sorted(self.access.control.rules.accounts), ["an-admin", "the-seller"])
-
-
-class SecuredCluster(Cluster):
-    """A registry and a broker with access control, as their programs assemble them."""
-
-    def __init__(self, **settings: str) -> None:
-        self.env = FakeEnvironment()
-        lay(self.env, RULES)
-        self.client = RemotingClient(self.env, sweeper_of(self.env.clock))
-        surroundings = Surroundings("testhost", "/home/test", lambda name: None)
-        flags = {**SMALL, "namesrvAddr": REGISTRY, "storePathRootDir": "/store", "aclEnable": "true", **settings}
-        self.configuration = load(surroundings, flags=flags)
-        self.sweeper = sweeper_of(self.env.clock, self.env.network.poller)
-        access = access_service(self.env, self.configuration)
-        assert access is not None
-        self.access = access
-        access.startService()
-        self.registry = Registry(self.env, self.configuration, self.sweeper, None, access)
-        self.registry.startService()
-        security = broker_security(self.env, self.configuration, None, None, access)
-        self.service = Broker(self.env, self.configuration, self.sweeper, security)
-        self.service.startService()
-        self.pump()
-
-    def signed(self, key: AccessKey | None, command: Command, address: str = BROKER) -> tuple[int, str]:
-        """Ask with a signature, over a connection of its own; return code and remark."""
-        if key is not None:
-            key.sign(command)
-        self.client.hang_up(address, "the next caller is another one")
-        self.pump()
-        answer = self.ask(command, address)
-        return answer.code, answer.remark or ""
-
-    def stop(self) -> None:
-        """Stop all."""
-        super().stop()
-        self.access.stopService()
 
 
 class SecuredTests(SynchronousTestCase):

@@ -15,8 +15,9 @@ from smartgo.net.limits import Limits
 from smartgo.remoting import dispatch
 from smartgo.remoting.buglog import BugLog
 from smartgo.remoting.dispatch import NOTHING, Dispatcher, LongPoll
-from smartgo.remoting.interfaces import IConnectionListener, IPeer, IRequestHook, IRequestProcessor
+from smartgo.remoting.interfaces import IConnectionListener, IPeer, IRequestHook, IRequestProcessor, IRunTaker
 from smartgo.remoting.processor import Processor, RequestHook
+from smartgo.remoting.rungrants import RunGrants
 from smartgo.schema.command import Command, encode
 from tests.remoting.doubles import ECHO, LATE, OTHER, Accepted, Doing, Hearing, Lates, echo, request
 
@@ -24,6 +25,8 @@ from tests.remoting.doubles import ECHO, LATE, OTHER, Accepted, Doing, Hearing, 
 @implementer(IRequestHook)
 class Hook:
     """Does as told before, remembers after."""
+
+    grants = None
 
     def __init__(self, before: Any = None) -> None:
         self._before = before
@@ -645,3 +648,67 @@ class FaultsTests(SynchronousTestCase):
         self.assertEqual(self.remark(bugs, kinds[299]()), "E299:  ref 300")
         self.assertLessEqual(len(bugs._numbers), 256)
         self.flushLoggedErrors()
+
+
+@implementer(IRunTaker)
+class Taker(Processor):
+    """Takes runs of the echo code; which of its requests came one by one is remembered."""
+
+    codes = frozenset((ECHO,))
+
+    def __init__(self, grants: Any) -> None:
+        self.grants = grants
+        self.taken = 0
+
+    def ready_run(self) -> None:
+        """Nothing for the hub."""
+
+    def awaited(self) -> bool:
+        """Nobody."""
+        return False
+
+    def take(self, peer: Any, frames: list[bytes], begin: int, room: int, late: Any) -> int:
+        """Take all."""
+        self.taken += len(frames) - begin
+        return len(frames) - begin
+
+    def process(self, peer: Any, request: Command) -> Command:
+        """As it came."""
+        return request.answer()
+
+
+class GrantTests(SynchronousTestCase):
+    """Runs where a hook sees requests."""
+
+    def test_grants(self) -> None:
+        """Runs take frames where the only hook looks at no answers, and they ask its own grants."""
+
+        @implementer(IRequestHook)
+        class Guard(RequestHook):
+            def __init__(self, grants: Any) -> None:
+                self.grants = grants
+
+            def before(self, peer: Any, request: Command) -> None:
+                """Let all pass."""
+
+        class Both(Guard):
+            def after(self, peer: Any, request: Command, answer: Any) -> None:
+                """Look at it."""
+
+        grants, others = RunGrants(lambda *names: None), RunGrants(lambda *names: None)
+        for hooks, has, taken in (
+            ([], None, 1),
+            ([], grants, 1),
+            ([Guard(grants)], grants, 1),
+            ([Guard(grants)], others, 0),
+            ([Guard(grants)], None, 0),
+            ([Guard(None)], None, 0),
+            ([Both(grants)], grants, 0),
+            ([Guard(grants), Guard(grants)], grants, 0),
+            ([Hook()], None, 0),
+        ):
+            taker = Taker(has)
+            accepted = Accepted([taker], hooks)
+            accepted.hear(request(ECHO, 1))
+            self.assertEqual(taker.taken, taken, (hooks, has))
+            self.assertEqual(len(accepted.dispatcher.run_sources), taken)

@@ -29,6 +29,7 @@ from smartgo.errors import (
 from smartgo.net.tokenbuckets import TokenBuckets
 from smartgo.remoting.interfaces import Answer, IPeer, IRunSource
 from smartgo.remoting.processor import Processor
+from smartgo.remoting.rungrants import RunGrants
 from smartgo.schema import properties as names
 from smartgo.schema.bodies import MessageQueue, SubscriptionData, SubscriptionGroupConfig, TopicConfig
 from smartgo.schema.codes import ResponseCode
@@ -77,14 +78,20 @@ class OffsetMovedEvent(msgspec.Struct, rename="camel"):
 
 @implementer(IRunSource)
 class PullProcessor(Processor):
-    """Answers consumers that ask for messages."""
+    """
+    Answers consumers that ask for messages.
+
+    @ivar grants: see L{IRunSource<smartgo.remoting.interfaces.IRunSource>}.
+    """
 
     codes = answered_by("pull")
 
-    def __init__(self, broker: IBroker, filters: FilterCache) -> None:
+    def __init__(self, broker: IBroker, filters: FilterCache, grants: RunGrants | None = None) -> None:
         """
         @param filters: makes the filters of subscriptions.
+        @param grants: what runs ask about each frame; C{None}: nothing.
         """
+        self.grants = grants
         self._settings = settings = broker.settings.current
         self._clock = broker.env.clock
         self._store = broker.store
@@ -113,7 +120,7 @@ class PullProcessor(Processor):
             ReadStatus.FOUND,
             found_pieces(ReadStatus.FOUND.name),
         )
-        self._plain = PullRun(work)
+        self._plain = PullRun(work, grants)
         self._learned_of: tuple[object, ...] = ()  # the state of everything that was learned
 
     # -- runs ------------------------------------------------------------------------------------------------

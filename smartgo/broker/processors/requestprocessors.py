@@ -51,6 +51,7 @@ class RequestProcessors:
         @param security: access control; settings may be changed over the network where it is on (reliability X7).
         """
         hooks = security.hooks
+        grants = next((hook.grants for hook in hooks), None)  # the dispatcher sees whether they are enough
         clock, limits = broker.env.clock, broker.settings.current.limits
         by_properties = broker.settings.current.broker.enable_property_filter
         parser = LazyParser(broker.env.threads)
@@ -61,7 +62,7 @@ class RequestProcessors:
             (MasterOnly(broker),)
             if broker.is_slave or broker.transactions is None
             else (
-                SendProcessor(broker, send_stages(broker)),
+                SendProcessor(broker, send_stages(broker), grants),
                 SendBackProcessor(broker),
                 RecallProcessor(broker),
                 ReplyProcessor(broker),
@@ -71,7 +72,7 @@ class RequestProcessors:
         processors: Sequence[IRequestProcessor] = (
             *taking_messages,
             *more,
-            PullProcessor(broker, filters),
+            PullProcessor(broker, filters, grants),
             OffsetProcessor(broker),
             QueryProcessor(broker),
             self.heartbeat,

@@ -20,6 +20,7 @@ from smartgo.config.settings import BrokerConfig
 from smartgo.errors import MessageIllegal, RequestRefused, ServiceNotAvailable
 from smartgo.remoting.interfaces import Answer, IDispatchedPeer, IPeer, IRunTaker
 from smartgo.remoting.processor import Processor
+from smartgo.remoting.rungrants import RunGrants
 from smartgo.schema import properties as names
 from smartgo.schema.batch import decode_items
 from smartgo.schema.bodies import TopicConfig
@@ -57,12 +58,20 @@ def _not_saved(failure: Failure) -> PutStatus:
 
 @implementer(IRunTaker)
 class SendProcessor(Processor):
-    """Stores what producers send."""
+    """
+    Stores what producers send.
+
+    @ivar grants: see L{IRunSource<smartgo.remoting.interfaces.IRunSource>}.
+    """
 
     codes = answered_by("send")
 
-    def __init__(self, broker: IBroker, stages: Sequence[ISendStage]) -> None:
-        """@param stages: what a message that is not plain passes before it is stored, in this order."""
+    def __init__(self, broker: IBroker, stages: Sequence[ISendStage], grants: RunGrants | None = None) -> None:
+        """
+        @param stages: what a message that is not plain passes before it is stored, in this order.
+        @param grants: what runs ask about each frame; C{None}: nothing.
+        """
+        self.grants = grants
         identity, store_settings = broker.identity, broker.store_settings
         self._settings = broker.settings.current
         self._store = broker.store
@@ -216,7 +225,7 @@ class SendProcessor(Processor):
             self._plain = None
             return
         answers = SendAnswers(self._id_prefix.encode(), *self._pieces[settings.trace_on])
-        self._plain = SendRun(self._store.log_tail, self._queue, self._rules, answers)
+        self._plain = SendRun(self._store.log_tail, self._queue, self._rules, answers, self.grants)
 
     def _queue(self, topic: str, queue_id: int) -> QueueTail | None:
         """Return a queue that plain sends go to; C{None}: there is none, or L{process} has to see to it."""
