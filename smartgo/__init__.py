@@ -47,6 +47,7 @@ if TYPE_CHECKING:
     from smartgo.errors import NoSuchMessage as NoSuchMessage
     from smartgo.errors import NotConnected as NotConnected
     from smartgo.errors import PeerRefused as PeerRefused
+    from smartgo.errors import ReplyTimedOut as ReplyTimedOut
     from smartgo.errors import SettingError as SettingError
     from smartgo.errors import SmartgoError as SmartgoError
     from smartgo.errors import SubscriptionParseFailed as SubscriptionParseFailed
@@ -75,7 +76,7 @@ _MODULES: Final = {
     "smartgo.env.real": ("RealEnvironment",),
     "smartgo.errors": (
         "BadName", "CallFailed", "CallTimedOut", "MessageIllegal", "MessageTypeWrong", "NoSuchMessage", "NotConnected",
-        "PeerRefused", "SettingError", "SmartgoError", "SubscriptionParseFailed",
+        "PeerRefused", "ReplyTimedOut", "SettingError", "SmartgoError", "SubscriptionParseFailed",
     ),
     "smartgo.net.tls": ("ClientTLS",),
     "smartgo.schema.bodies": ("ConsumeFromWhere", "MessageModel", "MessageQueue"),

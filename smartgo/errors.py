@@ -231,6 +231,10 @@ class CallTimedOut(CallFailed):
         self.timeout = timeout
 
 
+class ReplyTimedOut(CallTimedOut):
+    """A broker stored the request of a client, and no reply to it arrived within the deadline."""
+
+
 class NotConnected(CallFailed):
     """The connection could not be made, or was lost before the answer came."""
 

@@ -23,6 +23,7 @@ from smartgo.client.internal.events import Events
 from smartgo.client.internal.groupmember import GroupConsumer, GroupProducer
 from smartgo.client.internal.identity import DEFAULT_INSTANCE, UniqueIds, client_id
 from smartgo.client.internal.outages import BrokerOutages
+from smartgo.client.internal.replies import AwaitedReplies
 from smartgo.client.internal.route import RouteCache, parse_registries
 from smartgo.client.internal.served import ServedRequests
 from smartgo.env.interfaces import IEnvironment
@@ -92,6 +93,7 @@ class Client:
     @ivar outages: the brokers that do not answer.
     @ivar unique_ids: generates the unique ids of messages.
     @ivar events: those that hear of all sends and of all consumption.
+    @ivar replies: the requests of producers that wait for replies.
     """
 
     _log = Logger()
@@ -137,10 +139,11 @@ class Client:
         self.unique_ids = UniqueIds(env, address)
         self.consumers: dict[str, GroupConsumer] = {}
         self._producers: dict[str, GroupProducer] = {}
+        self.replies = AwaitedReplies(env.clock)
         self.remoting = RemotingClient(
             env,
             embedding.sweeper or Sweeper(env.clock, MemoryBudget(env.clock)),
-            Dispatcher([ServedRequests(self.consumers, self._producers)]),
+            Dispatcher([ServedRequests(self.consumers, self._producers, self.replies)]),
             _Reconnections(self),
             CallSecurity(
                 tls,

@@ -8,11 +8,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Coroutine, Sequence
 from typing import Any, TypeVar
+from uuid import UUID
 
 from twisted.internet.defer import Deferred, succeed
 from twisted.logger import Logger
 
 from smartgo.client.client import Client
+from smartgo.client.internal.replies import reply_message, request_message
 from smartgo.client.internal.sending import Sender
 from smartgo.client.internal.tracing import events_of
 from smartgo.client.messages import Message, ReceivedMessage, SendResult
@@ -171,6 +173,52 @@ class Producer:
         if queue is not None:
             await self._sender.queues_for(prepared)
         await self._sender.tell(prepared, queue)
+
+    def request(self, message: Message, timeout: float | None = None) -> Deferred[ReceivedMessage]:
+        """
+        Send a request, and fire with the reply that a consumer of its topic sends by L{reply}. It can be cancelled.
+
+        @param timeout: seconds for the request and its reply; C{None} for the producer's.
+        @raise ReplyTimedOut: through the Deferred: the request was stored, and no reply arrived in time.
+        @raise BadName: through the Deferred: the topic's name breaks the rules.
+        @raise MessageIllegal: through the Deferred: the message breaks a limit or a rule, or is delayed.
+        @raise PeerRefused: through the Deferred: the broker declined the request.
+        @raise CallFailed: through the Deferred: no broker took the request in time.
+        """
+        return self._run(self._request(message, timeout))
+
+    async def _request(self, message: Message, timeout: float | None) -> ReceivedMessage:
+        seconds = self._sender.timeout if timeout is None else timeout
+        deadline = self._sender.deadline(timeout)
+        if self._client.routes.known(message.topic) is None:
+            await self._sender.queues(message.topic)
+            await self._client.heartbeat()  # the broker has to know this client as a producer
+        correlation_id = str(UUID(bytes=self._client.env.random.token(16), version=4))
+        prepared = self._sender.prepare(request_message(message, correlation_id, self._client.id, seconds))
+        reply = self._client.replies.expect(correlation_id, message.topic, deadline, seconds)
+        sending = Deferred.fromCoroutine(self._sender.send(prepared, deadline))
+        sending.addCallbacks(reply.stored, reply.fail)
+        return await reply.waits
+
+    def reply(self, request: ReceivedMessage, body: bytes, timeout: float | None = None) -> Deferred[SendResult]:
+        """
+        Send the reply to a request that a consumer received, by the broker that had the request.
+
+        @param body: 1 byte to L{BODY_LIMIT<smartgo.client.messages.BODY_LIMIT>}.
+        @param timeout: seconds; C{None} for the producer's.
+        @raise MessageIllegal: through the Deferred: the message is no request, or the body breaks a limit.
+        @raise PeerRefused: through the Deferred: code 1, the client that asked is not connected any more.
+        @raise CallFailed: through the Deferred: the broker did not answer in time.
+        """
+        return self._run(self._reply(request, body, timeout))
+
+    async def _reply(self, request: ReceivedMessage, body: bytes, timeout: float | None) -> SendResult:
+        deadline = self._sender.deadline(timeout)
+        prepared = self._sender.prepare(reply_message(request, body))
+        for queue in await self._sender.queues_for(prepared):
+            if queue.broker_name == request.queue.broker_name:
+                return await self._sender.send_to(prepared, queue, deadline)
+        return await self._sender.send(prepared, deadline)
 
     def recall(self, handle: str, timeout: float | None = None) -> Deferred[str]:
         """

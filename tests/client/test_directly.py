@@ -68,6 +68,9 @@ class DirectlyTests(ClusterCase):
             header = ConsumeDirectlyRequest(consumer_group=group, client_id=self.client.id)
             request = Command.request(RequestCode.CONSUME_MESSAGE_DIRECTLY, header, b"nonsense")
             error = self.assertRaises(
-                RequestRefused, ServedRequests(self.client.consumers, {}).process, FakePeer(), request
+                RequestRefused,
+                ServedRequests(self.client.consumers, {}, self.client.replies).process,
+                FakePeer(),
+                request,
             )
             self.assertIn(expected, str(error))

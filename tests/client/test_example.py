@@ -62,3 +62,10 @@ class ExampleTests(ClusterCase):
         while await count() < 1:  # the outcome is told without an answer
             await deferLater(self.reactor, 0.02, lambda: None)
         self.assertEqual(await count(), 1)
+
+    @coroutine
+    async def test_request_reply(self) -> None:
+        """The example of requests has an answer to each of its questions."""
+        example, lines = self.load("request_reply.py")
+        await example["work"](self.reactor, self.node.registry)
+        self.assertEqual(lines, ["price of apples: 3", "price of pears: unknown"])

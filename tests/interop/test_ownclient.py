@@ -10,6 +10,7 @@ from unittest import SkipTest
 from twisted.internet import reactor
 from twisted.internet.defer import Deferred
 from twisted.internet.task import deferLater
+from twisted.internet.threads import deferToThread
 from twisted.trial.unittest import TestCase
 
 from smartgo import (
@@ -24,11 +25,12 @@ from smartgo import (
     PushConsumer,
     RealEnvironment,
     ReceivedMessage,
+    ReplyTimedOut,
     Sql,
     TransactionProducer,
     TransactionState,
 )
-from tests.interop.case import Cluster
+from tests.interop.case import Cluster, driver
 from tests.interop.jars import unavailable
 from tests.interop.peers import ROCKETMQ, SMARTGO, Peer
 
@@ -120,6 +122,56 @@ class TransactionTests(OwnClientCase):
     def test_rocketmq(self) -> Deferred[None]:
         """RocketMQ 4.9.7: the same."""
         return self._transactions(ROCKETMQ)
+
+
+class RequestTests(OwnClientCase):
+    """Requests and replies between our client and Java's: 4.9 asks and answers, 5.3 answers (its request() cannot)."""
+
+    def _requests(self, peer: Peer) -> Deferred[None]:
+        return Deferred.fromCoroutine(self._converse(self.start(peer).namesrv))
+
+    async def _converse(self, namesrv: str) -> None:
+        """Ask repliers of both generations; then let a 4.9 client ask us, and us ourselves."""
+        client = self.connect(namesrv)
+        producer = Producer(client, "ours")
+        await producer.start()
+        where = {"namesrv": namesrv}
+        for generation in ("4.9", "5.3"):
+            topic = f"to-{generation[0]}"
+            await Admin(client).topics.create(topic, queues=1)
+            java = driver(generation)
+            self.addCleanup(java.ask, "forget", namesrv=namesrv)
+            consumer = java.start("push", name=topic, group=topic, topics={topic: "*"}, reply=True, **where)
+            await deferToThread(consumer.result)
+            reply = await producer.request(Message(topic=topic, body=b"from us"), 60.0)
+            self.assertEqual(reply.body, b"re: from us")
+            await deferToThread(java.ask, "push.stop", name=topic)
+        answering = Producer(client, "answering")
+        await answering.start()
+
+        async def listener(messages: list[ReceivedMessage]) -> None:
+            await answering.reply(messages[0], b"ours: " + messages[0].body)
+
+        await Admin(client).topics.create("to-us", queues=1)
+        settings = ConsumerSettings(begin=ConsumeFromWhere.CONSUME_FROM_FIRST_OFFSET)
+        own = PushConsumer(client, "to-us", listener, settings)
+        own.subscribe("to-us")
+        await own.start()
+        answer = await deferToThread(driver("4.9").ask, "request", topic="to-us", **where)
+        self.assertEqual(answer["text"], "ours: to-us-0")
+        reply = await producer.request(Message(topic="to-us", body=b"x" * 10_000), 60.0)
+        self.assertEqual(reply.body, b"ours: " + b"x" * 10_000)
+        await own.stop()
+        waits = producer.request(Message(topic="to-us", body=b"nobody is there"), 1.0)
+        await self.assertFailure(waits, ReplyTimedOut)
+
+    def test_smartgo(self) -> Deferred[None]:
+        """Our broker: each request gets its reply, in both directions; without a replier it ends with a time-out."""
+        return self._requests(SMARTGO)
+
+    def test_rocketmq(self) -> Deferred[None]:
+        """RocketMQ 4.9.7: the same."""
+        return self._requests(ROCKETMQ)
 
 
 class SqlTests(OwnClientCase):

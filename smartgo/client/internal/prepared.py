@@ -11,6 +11,7 @@ from typing import Final
 
 from smartgo.client.client import Client
 from smartgo.client.internal.events import Events, Sending
+from smartgo.client.internal.replies import REPLY
 from smartgo.client.internal.route import NEW_TOPIC_QUEUES
 from smartgo.client.messages import BODY_LIMIT, Message, properties_text
 from smartgo.errors import MessageIllegal
@@ -76,6 +77,8 @@ class Prepared:
             times = found.pop(properties.RECONSUME_TIME, "0")
             self.reconsume = (int(times), None if limit is None else int(limit))
         self.code = RequestCode.SEND_MESSAGE_V2
+        if found.get(properties.MSG_TYPE) == REPLY:
+            self.code = RequestCode.SEND_REPLY_MESSAGE_V2
         self.topic = message.topic
         self.sending = _begun(events, group, message.topic, [found], False)
         self.properties = properties_text(found)

@@ -60,6 +60,7 @@ class Sender:
     The sends of one producer group.
 
     @ivar group: the group.
+    @ivar timeout: seconds for a send, all its attempts together.
     """
 
     def __init__(
@@ -79,7 +80,7 @@ class Sender:
         """
         self.group = group
         self._client = client
-        self._timeout = timeout
+        self.timeout = timeout
         self._retries = retries
         self._compress_from = compress_from
         self._events = events or None
@@ -115,7 +116,7 @@ class Sender:
     def deadline(self, timeout: float | None) -> float:
         """Return the deadline of a send that begins now."""
         now: float = self._client.env.clock.seconds()
-        return now + (self._timeout if timeout is None else timeout)
+        return now + (self.timeout if timeout is None else timeout)
 
     async def queues(self, topic: str) -> tuple[MessageQueue, ...]:
         """
@@ -159,7 +160,7 @@ class Sender:
 
     async def _send(self, prepared: Prepared, deadline: float) -> SendResult:
         queues = await self.queues(prepared.topic)
-        failure: CallFailed = CallTimedOut(f"send to {prepared.topic}", self._timeout)
+        failure: CallFailed = CallTimedOut(f"send to {prepared.topic}", self.timeout)
         failed = ""
         attempt = 0
         while attempt <= self._retries:
@@ -208,7 +209,7 @@ class Sender:
         begin = clock.seconds()
         left = deadline - begin
         if left <= 0:
-            raise CallTimedOut(f"send to {prepared.topic}", self._timeout)
+            raise CallTimedOut(f"send to {prepared.topic}", self.timeout)
         command = prepared.request(self.group, queue)
         address = self._address(queue)
         sending = prepared.sending
@@ -244,7 +245,7 @@ class Sender:
         await self._client.routes.find_for_sending(parsed.topic)  # the broker's address comes with the route
         left = deadline - self._client.env.clock.seconds()
         if left <= 0:
-            raise CallTimedOut(f"recall of a message of {parsed.topic}", self._timeout)
+            raise CallTimedOut(f"recall of a message of {parsed.topic}", self.timeout)
         header = RecallRequest(topic=parsed.topic, recall_handle=handle, producer_group=self.group)
         address = self._address(MessageQueue(parsed.topic, parsed.broker_name, 0))
         answer = await self._client.remoting.ask(address, Command.request(RequestCode.RECALL_MESSAGE, header), left)

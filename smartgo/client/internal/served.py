@@ -1,6 +1,6 @@
 """
 The client's answers to brokers: 39 (check back), 40 (members changed), 220 (reset offsets), 307 (running information),
-309 (consume a message).
+309 (consume a message), 326 (a reply).
 
 Rules: docs/spec/client#calls.
 """
@@ -14,6 +14,7 @@ from twisted.logger import Logger
 from zope.interface import implementer
 
 from smartgo.client.internal.groupmember import GroupConsumer, GroupProducer
+from smartgo.client.internal.replies import AwaitedReplies
 from smartgo.client.messages import ReceivedMessage, received
 from smartgo.errors import BadCompression, BadRecord, BodyTooLong, RequestRefused
 from smartgo.remoting.interfaces import Answer, IPeer, IRequestProcessor
@@ -27,6 +28,7 @@ from smartgo.schema.headers.consumers import (
     ResetOffsetRequest,
     RunningInfoRequest,
 )
+from smartgo.schema.headers.send import PushReplyRequest
 from smartgo.schema.headers.transaction import CheckTransactionRequest
 from smartgo.schema.record import decode
 
@@ -42,16 +44,21 @@ class ServedRequests:
             int(RequestCode.RESET_CONSUMER_CLIENT_OFFSET),
             int(RequestCode.GET_CONSUMER_RUNNING_INFO),
             int(RequestCode.CONSUME_MESSAGE_DIRECTLY),
+            int(RequestCode.PUSH_REPLY_MESSAGE_TO_CLIENT),
         }
     )
 
     _log = Logger()
 
-    def __init__(self, consumers: Mapping[str, GroupConsumer], producers: Mapping[str, GroupProducer]) -> None:
+    def __init__(
+        self, consumers: Mapping[str, GroupConsumer], producers: Mapping[str, GroupProducer], replies: AwaitedReplies
+    ) -> None:
         """
         @param consumers: by group; the client's own table.
         @param producers: the same.
+        @param replies: the requests of the producers that wait for replies.
         """
+        self._replies = replies
         self._consumers = consumers
         self._producers = producers
 
@@ -75,6 +82,9 @@ class ServedRequests:
             return request.answer()
         if request.code == RequestCode.CHECK_TRANSACTION_STATE:
             return self._check_back(peer, request)
+        if request.code == RequestCode.PUSH_REPLY_MESSAGE_TO_CLIENT:
+            self._replies.arrived(request.read(PushReplyRequest), request.body)
+            return request.answer()
         if request.code == RequestCode.RESET_CONSUMER_CLIENT_OFFSET:
             return self._reset(request)
         if request.code == RequestCode.CONSUME_MESSAGE_DIRECTLY:
