@@ -21,6 +21,13 @@ if TYPE_CHECKING:
     from smartgo.client.consumer import PushConsumer as PushConsumer
     from smartgo.client.filters import Sql as Sql
     from smartgo.client.internal.processqueue import Thresholds as Thresholds
+    from smartgo.client.internal.rebalance import AllocateAveragely as AllocateAveragely
+    from smartgo.client.internal.rebalance import AllocateByCircle as AllocateByCircle
+    from smartgo.client.internal.rebalance import AllocateByConfig as AllocateByConfig
+    from smartgo.client.internal.rebalance import AllocateByMachineRoom as AllocateByMachineRoom
+    from smartgo.client.internal.rebalance import AllocateConsistentHash as AllocateConsistentHash
+    from smartgo.client.internal.rebalance import AllocateMachineRoomNearby as AllocateMachineRoomNearby
+    from smartgo.client.internal.rebalance import IAllocateStrategy as IAllocateStrategy
     from smartgo.client.listening import ConsumeLater as ConsumeLater
     from smartgo.client.listening import ConsumerSettings as ConsumerSettings
     from smartgo.client.listening import Listener as Listener
@@ -66,6 +73,10 @@ _MODULES: Final = {
     "smartgo.client.consumer": ("PushConsumer",),
     "smartgo.client.filters": ("Sql",),
     "smartgo.client.internal.processqueue": ("Thresholds",),
+    "smartgo.client.internal.rebalance": (
+        "AllocateAveragely", "AllocateByCircle", "AllocateByConfig", "AllocateByMachineRoom", "AllocateConsistentHash",
+        "AllocateMachineRoomNearby", "IAllocateStrategy",
+    ),
     "smartgo.client.listening": ("ConsumeLater", "ConsumerSettings", "Listener"),
     "smartgo.client.messages": ("BODY_LIMIT", "Message", "ReceivedMessage", "SendResult", "SendStatus"),
     "smartgo.client.producer": ("Producer",),

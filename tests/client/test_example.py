@@ -69,3 +69,10 @@ class ExampleTests(ClusterCase):
         example, lines = self.load("request_reply.py")
         await example["work"](self.reactor, self.node.registry)
         self.assertEqual(lines, ["price of apples: 3", "price of pears: unknown"])
+
+    @coroutine
+    async def test_strategies(self) -> None:
+        """The example of machine rooms consumes its message."""
+        example, lines = self.load("strategies.py")
+        await example["work"](self.reactor, self.node.registry)
+        self.assertEqual(lines, ["consumed near by MACHINE_ROOM_NEARBY-AVG"])

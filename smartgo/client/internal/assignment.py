@@ -143,8 +143,12 @@ class Assignment:
             return
         members = await self._members(route)
         if members is not None:
-            mine = self._settings.strategy.allocate(self._group, self._client.id, route.subscribe, members)
-            await self._settle(topic, mine)
+            try:  # the strategy may be the application's, or call functions of it
+                mine = self._settings.strategy.allocate(self._group, self._client.id, route.subscribe, members)
+            except Exception:
+                self._log.failure("the strategy of group {group} failed for {topic}", group=self._group, topic=topic)
+            else:
+                await self._settle(topic, mine)
 
     async def _members(self, route: TopicRoute) -> list[str] | None:
         """Return the group's members as a broker of the topic knows them, sorted; C{None} if no broker answers."""

@@ -19,6 +19,7 @@ from twisted.internet.interfaces import IDelayedCall
 from twisted.internet.task import LoopingCall
 from twisted.logger import Logger
 
+from smartgo.client.internal.rebalance import sorted_queues
 from smartgo.client.internal.registrycalls import Asks, RegistryCalls
 from smartgo.env.interfaces import IEnvironment
 from smartgo.errors import CallFailed, PeerRefused
@@ -78,13 +79,11 @@ def publish_queues(topic: str, data: TopicRouteData) -> tuple[MessageQueue, ...]
 def subscribe_queues(topic: str, data: TopicRouteData) -> tuple[MessageQueue, ...]:
     """Return the queues to read from: all queues of the brokers where the topic is readable."""
     return tuple(
-        sorted(
-            {
-                MessageQueue(topic, one.broker_name, number)
-                for one in data.queue_datas
-                if one.perm & READ
-                for number in queue_ids(one.read_queue_nums)
-            }
+        sorted_queues(
+            MessageQueue(topic, one.broker_name, number)
+            for one in data.queue_datas
+            if one.perm & READ
+            for number in queue_ids(one.read_queue_nums)
         )
     )
 

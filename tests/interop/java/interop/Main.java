@@ -63,6 +63,8 @@ public final class Main {
                 return Readers.view(command);
             case "search":
                 return Searches.search(command);
+            case "allocate":
+                return Strategies.allocate(command);
             case "offsets":
                 return Readers.offsets(command);
             case "topic":
