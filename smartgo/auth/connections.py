@@ -14,7 +14,7 @@ from typing import Any, Final
 
 from smartgo.auth.accounts import AccessAccount, AccessRules, Permission
 from smartgo.auth.decisions import authorize, identify
-from smartgo.auth.needs import NEEDS, CodeNeed, named_needs, resource_needs
+from smartgo.auth.needs import NEEDS, CodeNeed, named_needs, producer_group_needs, resource_needs
 from smartgo.errors import AccessDenied, RequestRefused
 from smartgo.observer import ObserverList
 from smartgo.schema.codes import RequestCode
@@ -48,10 +48,15 @@ _NAMES: Final[dict[int, Callable[[Any], Hashable]]] = {
 
 
 class AccessControl:
-    """The rules in force."""
+    """
+    The rules in force.
 
-    def __init__(self, rules: AccessRules) -> None:
+    @ivar checks_producer_groups: whether a client needs PUB for the producer groups that it joins.
+    """
+
+    def __init__(self, rules: AccessRules, checks_producer_groups: bool = False) -> None:
         self._rules = rules
+        self.checks_producer_groups = checks_producer_groups
         self._replaced: ObserverList[[]] = ObserverList("new access rules")
 
     @property
@@ -91,6 +96,18 @@ class AccessControl:
         """
         account = self.rules.accounts.get(request.fields.get(ACCESS_KEY, ""))
         decision = authorize(account, request.code, ((resource, permission),))
+        if not decision.allowed:
+            raise AccessDenied(decision.reason)
+
+    def check_names(self, name: str, code: int, topic: str, group: str) -> None:
+        """
+        Check again, by the rules as they are now, a request that was let in before and waited.
+
+        @param name: the access key that it named; empty for none.
+        @param topic: what it named; C{group} likewise.
+        @raise AccessDenied: its sender may not send it any more.
+        """
+        decision = authorize(self._rules.accounts.get(name), code, named_needs(NEEDS[code], topic, group))
         if not decision.allowed:
             raise AccessDenied(decision.reason)
 
@@ -142,6 +159,9 @@ class ConnectionAccess:
             known.add(names)
 
     def _authorize(self, account: AccessAccount | None, need: CodeNeed, request: Command) -> None:
-        decision = authorize(account, request.code, resource_needs(need, request))
+        needs = resource_needs(need, request)
+        if request.code == RequestCode.HEART_BEAT and self._control.checks_producer_groups:
+            needs += producer_group_needs(request.body)
+        decision = authorize(account, request.code, needs)
         if not decision.allowed:
             raise AccessDenied(decision.reason)

@@ -269,6 +269,15 @@ def resource_needs(need: CodeNeed, request: Command) -> list[ResourceNeed]:
     return found
 
 
+def producer_group_needs(body: bytes) -> list[ResourceNeed]:
+    """
+    Return what a heartbeat needs for the producer groups that it joins, where that is asked for: PUB for each group.
+
+    @raise smartgo.errors.BadBody: it cannot be read.
+    """
+    return [(retry_topic(one.group_name), PUB) for one in HeartbeatData.decode(body).producer_data_set]
+
+
 def named_needs(need: CodeNeed, topic: str | None, group: str | None) -> list[ResourceNeed]:
     """
     Return what permissions a request needs that names one topic, one group, or both.

@@ -8,7 +8,8 @@ neither text nor a whole number.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
+from difflib import get_close_matches
 from typing import Any, Final
 
 from smartgo.auth.accounts import PERMISSIONS, AccessAccount, AccessRules, Permission, Rights
@@ -50,7 +51,7 @@ def read_plain_acl(text: str) -> AccessRules:
         content = {}
     if not isinstance(content, dict):
         raise BadAccessFile("the access control file has to be a mapping with globalWhiteRemoteAddresses and accounts")
-    notes = [f"{name}: unknown, without effect" for name in content if name not in _KNOWN]
+    notes = [f"{name} is unknown, without effect{_meant(name, _KNOWN)}" for name in content if name not in _KNOWN]
     patterns = [
         pattern
         for pattern in (
@@ -75,7 +76,11 @@ def _account(entry: Mapping[str, Any], where: str, notes: list[str]) -> AccessAc
     name = _key(entry, "accessKey", where)
     secret = _key(entry, "secretKey", where)
     where = f"account {name}"
-    notes.extend(f"{where}: {one} is unknown, without effect" for one in entry if one not in _KNOWN_OF_ACCOUNT)
+    notes.extend(
+        f"{where}: {one} is unknown, without effect{_meant(one, _KNOWN_OF_ACCOUNT)}"
+        for one in entry
+        if one not in _KNOWN_OF_ACCOUNT
+    )
     resources: dict[str, Permission] = {}
     for group, permission in _permissions(entry, "groupPerms", where, notes):
         resources[retry_topic(group)] = permission
@@ -87,6 +92,12 @@ def _account(entry: Mapping[str, Any], where: str, notes: list[str]) -> AccessAc
         resources,
     )
     return AccessAccount(AccessKey(name, secret), rights, _pattern(entry.get("whiteRemoteAddress"), where))
+
+
+def _meant(name: object, known: Iterable[str]) -> str:
+    """Return a question for the name that somebody may have meant; empty where there is none like it."""
+    found = get_close_matches(str(name), known, 1)
+    return f" (is {found[0]} meant?)" if found else ""
 
 
 def _key(entry: Mapping[str, Any], name: str, where: str) -> str:

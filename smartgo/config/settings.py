@@ -549,6 +549,14 @@ class AccessConfig(Table, frozen=True, kw_only=True, rename=file_name):
             otherwise="conf below rocketmqHome",
         ),
     )
+    acl_check_producer_groups: bool = setting(
+        False,
+        Switch(
+            "Whether an account needs PUB in groupPerms, or in defaultGroupPerm, for a producer group that a client of"
+            " it joins. RocketMQ asks for nothing: each account may join and is asked about the group's undecided"
+            " transactions."
+        ),
+    )
     access_key: str | None = setting(
         None,
         Text(

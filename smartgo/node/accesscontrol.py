@@ -73,7 +73,8 @@ def access_service(env: IEnvironment, configuration: Configuration) -> AccessSer
     """
     if not is_enabled(configuration):
         return None
-    return AccessService(env, rule_files(env, configuration), own_key(env, configuration))
+    checks_groups = configuration.access.acl_check_producer_groups
+    return AccessService(env, rule_files(env, configuration), own_key(env, configuration), checks_groups)
 
 
 class AccessService(Service):
@@ -91,11 +92,18 @@ class AccessService(Service):
 
     _log = Logger()
 
-    def __init__(self, env: IEnvironment, files: RuleFiles, key: AccessKey | None = None) -> None:
+    def __init__(
+        self,
+        env: IEnvironment,
+        files: RuleFiles,
+        key: AccessKey | None = None,
+        checks_producer_groups: bool = False,
+    ) -> None:
         """
         Read the files; blocking.
 
         @param key: signs the requests of this process.
+        @param checks_producer_groups: see L{AccessControl}.
         @raise SettingError: a file cannot be used.
         """
         self._env = env
@@ -109,7 +117,7 @@ class AccessService(Service):
         self._stamp: Stamp | None = files.stamp()  # of what is in force
         self._seen = self._stamp  # at the last look of the thread that reads the files
         self._noted: tuple[str, ...] = ()
-        self.control = AccessControl(self._with_own(files.read()))
+        self.control = AccessControl(self._with_own(files.read()), checks_producer_groups)
         grants = RunGrants(self.control.grant)
         self.control.when_replaced(grants.forget)
         self.hook = ConnectionHook(self._check, grants)

@@ -51,6 +51,16 @@ def check_access_control(env: IEnvironment, configuration: Configuration) -> Non
             )
 
 
+def access_notes(env: IEnvironment, configuration: Configuration) -> list[str]:
+    """Return what has no effect in the files of access control, as the start logs it; blocking."""
+    if not is_enabled(configuration):
+        return []
+    try:
+        return [f"access control: {note}" for note in rule_files(env, configuration).read().notes]
+    except SettingError:
+        return []  # the start is refused, L{check_access_control} says why
+
+
 def broker_checks(env: IEnvironment, configuration: Configuration) -> list[Check]:
     """Return the checks of a broker's own settings."""
     config, ha = configuration.broker, configuration.ha

@@ -98,10 +98,23 @@ class PlainAclTests(SynchronousTestCase):
         self.assertEqual(
             rules.notes,
             (
-                "other: unknown, without effect",
+                "other is unknown, without effect",
                 "account RocketMQ: password is unknown, without effect",
                 "account RocketMQ: topicPerms: a: READ is none of PUB, SUB, PUB|SUB, SUB|PUB, DENY and counts as DENY",
                 "account RocketMQ: defaultTopicPerm: PU is none of PUB, SUB, PUB|SUB, SUB|PUB, DENY and counts as DENY",
+            ),
+        )
+
+    def test_slips(self) -> None:
+        """Names that are nearly those of settings are noted with the right ones."""
+        rules = read_plain_acl(account("topicPerm: [a=PUBB]\nSecretkey: x\nqqq: 1") + "account: []\n")
+        self.assertEqual(
+            rules.notes,
+            (
+                "account is unknown, without effect (is accounts meant?)",
+                "account RocketMQ: topicPerm is unknown, without effect (is topicPerms meant?)",
+                "account RocketMQ: Secretkey is unknown, without effect (is secretKey meant?)",
+                "account RocketMQ: qqq is unknown, without effect",
             ),
         )
 

@@ -12,6 +12,7 @@ from twisted.trial.unittest import SynchronousTestCase
 from smartgo.auth.rulefiles import RuleFiles
 from smartgo.errors import SettingError
 from smartgo.node.accesscontrol import PERIOD, AccessService
+from smartgo.schema.bodies import HeartbeatData, ProducerData
 from smartgo.schema.codes import RequestCode
 from smartgo.schema.command import Command
 from smartgo.schema.headerfields import Header
@@ -20,7 +21,7 @@ from smartgo.schema.headers.send import SendBackRequest, SendResponse
 from smartgo.schema.headers.transaction import EndTransactionRequest
 from smartgo.schema.message import parse_message_id
 from smartgo.schema.signature import AccessKey
-from tests.broker.fakecluster import BROKER, REGISTRY, send_command
+from tests.broker.fakecluster import BROKER, REGISTRY, pull_command, send_command
 from tests.fakes import FakeEnvironment
 from tests.node.securedcluster import ADMIN, FILE, RULES, SENDER, STRANGER, SecuredCluster, lay
 
@@ -258,6 +259,47 @@ class SecuredTests(SynchronousTestCase):
         self.assertEqual(json.loads(after["allAclFileVersion"]), {"plain_acl.yml": json.loads(after["version"])})
         self.assertEqual((after["brokerName"], after["clusterName"]), ("broker-a", "DefaultCluster"))
         self.assertNotIn("secret", str(after))
+
+    def test_held_pull(self) -> None:
+        """A pull that waits gets nothing once its account may not read any more, and what is sent if it may."""
+        account = "- {accessKey: a-reader, secretKey: a-reader-secret, groupPerms: [CG=SUB], topicPerms: [%s]}\n"
+        reader = AccessKey("a-reader", "a-reader-secret")
+        self.cluster.signs = True
+        self.cluster.send("orders")
+        for permission, code in (("orders=SUB", 0), ("orders=PUB", 1), ("orders=SUB", 0)):
+            lay(self.cluster.env, RULES + account % "orders=SUB")
+            self.cluster.pump(2 * PERIOD)
+            end = self.cluster.broker.store.bounds("orders", 0)[1]
+            held = pull_command("orders", 0, end, sys_flag=6)
+            reader.sign(held)
+            answers: list[Any] = []
+            self.cluster.client.ask(BROKER, held, 60.0).addBoth(answers.append)
+            self.cluster.pump()
+            self.assertEqual(answers, [])
+            lay(self.cluster.env, RULES + account % permission)
+            self.cluster.pump(2 * PERIOD)
+            self.assertEqual(answers, [])
+            sent = send_command("orders")
+            ADMIN.sign(sent)
+            self.cluster.client.ask(BROKER, sent, 3.0)
+            self.cluster.pump()
+            (answer,) = answers
+            self.assertEqual(answer.code, code, answer.remark)
+        lay(self.cluster.env, RULES + account % "orders=SUB")
+
+    def test_producer_groups(self) -> None:
+        """Every account joins a producer group; where that is checked, one with PUB for the group."""
+        rules = RULES + "- {accessKey: a-member, secretKey: a-member-secret, groupPerms: [shop=PUB]}\n"
+        member = AccessKey("a-member", "a-member-secret")
+        for checks in (False, True):
+            cluster = SecuredCluster(None, rules, aclCheckProducerGroups=str(checks).lower())
+            self.addCleanup(cluster.stop)
+            body = HeartbeatData(client_id="c", producer_data_set=[ProducerData(group_name="shop")]).encode()
+            for key, denied in ((member, False), (ADMIN, False), (SENDER, checks)):
+                code, remark = cluster.signed(key, Command.request(RequestCode.HEART_BEAT, body=body))
+                self.assertEqual(code, int(denied), remark)
+                if denied:
+                    self.assertIn("No permission for group shop: PUB is needed", remark)
 
     def test_transactions(self) -> None:
         """A half message is committed by who may publish to its topic, whatever topic the request names (37)."""

@@ -95,6 +95,7 @@ class PullProcessor(Processor):
         self._settings = settings = broker.settings.current
         self._clock = broker.env.clock
         self._store = broker.store
+        self._access = broker.access
         self._topics = broker.topics
         self._groups = broker.groups
         self._offsets = broker.offsets
@@ -343,9 +344,11 @@ class PullProcessor(Processor):
         group: SubscriptionGroupConfig,
         filter: IMessageFilter | None,
     ) -> Answer | Deferred[Answer]:
-        """Read once more for a pull that was held; the broker may have been closed to readers meanwhile."""
+        """Read once more for a pull that was held; broker and access control may forbid it since then."""
         if not self._settings.broker.broker_permission & READ:
             raise self._unreadable()
+        if self._access is not None:
+            self._access.check_names(header.access_key or "", request.code, header.topic, header.consumer_group)
         return self._read(peer, request, header, group, filter, False)
 
     def _moved(self, header: PullRequest, next_offset: int) -> None:
@@ -393,4 +396,5 @@ def _needed(header: PullRequest) -> PullRequest:
         suspend_timeout_millis=header.suspend_timeout_millis,
         sub_version=header.sub_version,
         max_msg_bytes=header.max_msg_bytes,
+        access_key=header.access_key,
     )

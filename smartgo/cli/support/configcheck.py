@@ -24,7 +24,7 @@ from smartgo.node.options import (
     SlaveOptions,
     without_effect,
 )
-from smartgo.node.settingchecks import make_all, program_checks
+from smartgo.node.settingchecks import access_notes, make_all, program_checks
 
 PROGRAMS: Final[Mapping[str, type[NodeOptions]]] = {
     "broker": BrokerOptions,
@@ -97,7 +97,7 @@ def check_file(
         findings.refuse(error)
     else:
         make_all(program_checks(env, found, options.tables, options.serves_ops), findings)
-        warnings = [*found.warnings, *without_effect(found)]
+        warnings = [*found.warnings, *without_effect(found), *access_notes(env, found)]
         for table in options.tables:
             for name, text in show(table, getattr(found, table)):
                 origin = found.origins[table, name]

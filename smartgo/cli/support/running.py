@@ -72,6 +72,12 @@ _BY_CODE: Final[Mapping[int, int]] = {
 """Exit status by response code; L{FAILED} for other codes."""
 
 _NO_ROUTE: Final = re.compile(r"No topic route info in name server for the topic: (\S+)")  # of a registry
+_DENIED: Final = re.compile(
+    "AclException|No accessKey is configured|Check signature failed|Need admin permission"
+    "|No permission for (topic|group) "
+)
+"""What a broker or registry with access control answers, with a code that says no more than that something is wrong."""
+
 _PLAIN: Final = outages.__name__  # what it says is for the user of a command
 _RECOVERIES: Final = ("smartgo.ops.membership.memory", "smartgo.ops.alerts.monitor")
 """Modules whose infos end what they warned of: a broker is back, an alert is resolved."""
@@ -116,6 +122,8 @@ def command_error(error: SmartgoError) -> CommandError:
         if longest_ms is not None:
             most = span(longest_ms / 1000)
             words = f"the broker takes delivery times up to {most} ahead (timerMaxDelaySec); this one is later: {words}"
+        if _DENIED.search(words):
+            return CommandError(f"access control refuses this: {words}{_remedy(words)}", FORBIDDEN)
         if words and error.code == ResponseCode.SYSTEM_ERROR:
             return CommandError(words, status)  # the number says no more than that something is wrong
         return CommandError(f"{words or 'request refused'} (response code {error.code})", status)
@@ -124,6 +132,13 @@ def command_error(error: SmartgoError) -> CommandError:
     if isinstance(error, NoSuchMessage):
         return CommandError(str(error), MISSING)
     return CommandError(str(error), FAILED)
+
+
+def _remedy(words: str) -> str:
+    """Return what helps where access control knows nobody by the key of a request; else empty."""
+    if "No accessKey" in words or ("AclException" in words and "accessKey" not in words):
+        return " (name a file with accessKey and secretKey by --access-key-file, or SMARTGO_ACCESS_KEY_FILE)"
+    return " (look at accessKey and secretKey of --access-key-file)" if "Check signature" in words else ""
 
 
 def begin_logging(verbose: bool) -> None:

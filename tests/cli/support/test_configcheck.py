@@ -57,6 +57,21 @@ class ConfigCheckTests(CommandCase):
         missing = "neither /home/test/conf/plain_acl.yml nor a file below acl"
         self.assertIn(f"aclEnable=true: there is no access control file: {missing}", said)
 
+    def test_access(self) -> None:
+        """Slips in the files of access control are warnings, as in the log of a start."""
+        path = self.lay("aclEnable=true\naclPath=/rules\n")
+        rules = "accounts:\n- {accessKey: a-sender, secretKey: a-secret, topicPerm: [a=PUB], topicPerms: [b=PUBB]}\n"
+        self.env.files.make_directories("/rules")
+        self.env.files.create("/rules/plain_acl.yml", rules.encode())
+        begin = "warning: access control: /rules/plain_acl.yml: account a-sender: "
+        self.assertEqual(
+            self.invoke("config", "check", path).stderr.splitlines(),
+            [
+                f"{begin}topicPerm is unknown, without effect (is topicPerms meant?)",
+                f"{begin}topicPerms: b: PUBB is none of PUB, SUB, PUB|SUB, SUB|PUB, DENY and counts as DENY",
+            ],
+        )
+
     def test_program(self) -> None:
         """Each program reads its own settings and makes its own checks."""
         path = self.lay("slaveReadEnable=true\n")

@@ -134,6 +134,21 @@ class StatusTests(SynchronousTestCase):
         for error, status in cases:
             self.assertEqual(running.command_error(error).exit_code, status, error)
 
+    def test_denied(self) -> None:
+        """What access control refuses is called so, with what helps, in RocketMQ's words, too; status 77."""
+        key = "(name a file with accessKey and secretKey by --access-key-file, or SMARTGO_ACCESS_KEY_FILE)"
+        secret = "(look at accessKey and secretKey of --access-key-file)"
+        java = "org.apache.rocketmq.acl.common.AclException: "
+        for remark, more in (
+            ("No accessKey is configured", f" {key}"),
+            (f"{java}No accessKey is configured, org.apache", f" {key}"),
+            ("Check signature failed for accessKey=an-admin", f" {secret}"),
+            ("Need admin permission for request code=25, but accessKey=a-sender is not", ""),
+            ("No permission for topic orders: PUB is needed, topicPerms of accessKey=x gives SUB", ""),
+        ):
+            error = running.command_error(PeerRefused(1, f"{remark}\nat x"))
+            self.assertEqual((error.exit_code, error.message), (77, f"access control refuses this: {remark}{more}"))
+
     def test_too_far(self) -> None:
         """The remark about a delivery time that is too far ahead follows a sentence with the limit in days."""
         remark = (
