@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from smartgo.client.internal.rebalance import AllocateByMachineRoom as AllocateByMachineRoom
     from smartgo.client.internal.rebalance import AllocateConsistentHash as AllocateConsistentHash
     from smartgo.client.internal.rebalance import AllocateMachineRoomNearby as AllocateMachineRoomNearby
-    from smartgo.client.internal.rebalance import IAllocateStrategy as IAllocateStrategy
+    from smartgo.client.internal.rebalance import AllocateStrategy as AllocateStrategy
     from smartgo.client.listening import ConsumeLater as ConsumeLater
     from smartgo.client.listening import ConsumerSettings as ConsumerSettings
     from smartgo.client.listening import Listener as Listener
@@ -75,7 +75,7 @@ _MODULES: Final = {
     "smartgo.client.internal.processqueue": ("Thresholds",),
     "smartgo.client.internal.rebalance": (
         "AllocateAveragely", "AllocateByCircle", "AllocateByConfig", "AllocateByMachineRoom", "AllocateConsistentHash",
-        "AllocateMachineRoomNearby", "IAllocateStrategy",
+        "AllocateMachineRoomNearby", "AllocateStrategy",
     ),
     "smartgo.client.listening": ("ConsumeLater", "ConsumerSettings", "Listener"),
     "smartgo.client.messages": ("BODY_LIMIT", "Message", "ReceivedMessage", "SendResult", "SendStatus"),

@@ -9,7 +9,7 @@ import msgspec
 from twisted.internet.defer import Deferred
 
 from smartgo.client.internal.processqueue import Thresholds
-from smartgo.client.internal.rebalance import STRATEGIES, IAllocateStrategy
+from smartgo.client.internal.rebalance import STRATEGIES, AllocateStrategy
 from smartgo.client.messages import ReceivedMessage
 from smartgo.errors import SmartgoError
 from smartgo.schema.bodies import ConsumeFromWhere, MessageModel
@@ -64,7 +64,7 @@ class ConsumerSettings(msgspec.Struct, frozen=True, kw_only=True):
     orderly: bool = False
     begin: ConsumeFromWhere = ConsumeFromWhere.CONSUME_FROM_LAST_OFFSET
     begin_ms: int | None = None
-    strategy: IAllocateStrategy = STRATEGIES["AVG"]
+    strategy: AllocateStrategy = STRATEGIES["AVG"]
     concurrency: int = 20
     batch: int = 1
     pull_batch: int = 32

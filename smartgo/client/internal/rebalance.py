@@ -12,9 +12,7 @@ from __future__ import annotations
 import hashlib
 from bisect import bisect_left
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import Final
-
-from zope.interface import Attribute, Interface, implementer
+from typing import Final, Protocol
 
 from smartgo.errors import SettingError
 from smartgo.schema.bodies import MessageQueue
@@ -22,13 +20,19 @@ from smartgo.schema.bodies import MessageQueue
 VIRTUAL_NODES: Final = 10
 
 
-class IAllocateStrategy(Interface):
-    """A strategy that shares the queues of a topic among the members of a group."""
+class AllocateStrategy(Protocol):
+    """
+    A strategy that shares the queues of a topic among the members of a group.
 
-    name = Attribute("What Java calls it; members of a group that use different strategies get wrong shares.")
+    @ivar name: what Java calls it; members of a group that use different strategies get wrong shares.
+    """
+
+    @property
+    def name(self) -> str:
+        """The name of the strategy."""
 
     def allocate(
-        group: str, client_id: str, queues: Sequence[MessageQueue], client_ids: Sequence[str]
+        self, group: str, client_id: str, queues: Sequence[MessageQueue], client_ids: Sequence[str]
     ) -> list[MessageQueue]:
         """
         Return the queues of C{client_id}; the same input gives the same output, whoever asks.
@@ -53,7 +57,6 @@ def _java_order(text: str) -> bytes:
     return text.encode("utf-16-be", "surrogatepass")
 
 
-@implementer(IAllocateStrategy)
 class AllocateAveragely:
     """Each member gets neighbouring queues, the first members one more; this is the default."""
 
@@ -73,7 +76,6 @@ class AllocateAveragely:
         return list(queues[begin : begin + size + (index < rest)])
 
 
-@implementer(IAllocateStrategy)
 class AllocateByCircle:
     """Each member in turn gets the next queue (round robin)."""
 
@@ -88,7 +90,6 @@ class AllocateByCircle:
         return list(queues[client_ids.index(client_id) :: len(client_ids)])
 
 
-@implementer(IAllocateStrategy)
 class AllocateByConfig:
     """The application names the queues of each member; queues that do not exist are ignored."""
 
@@ -108,7 +109,6 @@ class AllocateByConfig:
         return [one for one in self._queues if one.topic in topics]
 
 
-@implementer(IAllocateStrategy)
 class AllocateByMachineRoom:
     """
     Only queues of brokers whose names begin with a machine room of a given set, as in C{room@broker}, are allocated.
@@ -145,7 +145,6 @@ def _room_in_name(broker_name: str) -> str | None:
     return parts[0] if len(parts) == 2 else None
 
 
-@implementer(IAllocateStrategy)
 class AllocateMachineRoomNearby:
     """
     Queues go to members in the machine room of their broker; those of a room without members are shared by all.
@@ -155,7 +154,7 @@ class AllocateMachineRoomNearby:
 
     def __init__(
         self,
-        inner: IAllocateStrategy,
+        inner: AllocateStrategy,
         broker_room: Callable[[MessageQueue], str],
         client_room: Callable[[str], str],
     ) -> None:
@@ -203,7 +202,6 @@ def _room(room: str, of: str) -> str:
     return room
 
 
-@implementer(IAllocateStrategy)
 class AllocateConsistentHash:
     """
     Members stand on a ring at several places each; a queue goes to the next member clockwise. When one joins or
@@ -246,7 +244,7 @@ def _ring_place(text: str) -> int:
     return int.from_bytes(hashlib.md5(text.encode(), usedforsecurity=False).digest()[:4], "big")
 
 
-STRATEGIES: Final[Mapping[str, IAllocateStrategy]] = {
+STRATEGIES: Final[Mapping[str, AllocateStrategy]] = {
     one.name: one for one in (AllocateAveragely(), AllocateByCircle(), AllocateConsistentHash())
 }
 """The strategies that need no parameter, by name."""
