@@ -31,6 +31,8 @@ if TYPE_CHECKING:
     from smartgo.client.listening import ConsumeLater as ConsumeLater
     from smartgo.client.listening import ConsumerSettings as ConsumerSettings
     from smartgo.client.listening import Listener as Listener
+    from smartgo.client.litepull import LitePullConsumer as LitePullConsumer
+    from smartgo.client.litesettings import LitePullSettings as LitePullSettings
     from smartgo.client.messages import BODY_LIMIT as BODY_LIMIT
     from smartgo.client.messages import Message as Message
     from smartgo.client.messages import ReceivedMessage as ReceivedMessage
@@ -78,6 +80,8 @@ _MODULES: Final = {
         "AllocateMachineRoomNearby", "AllocateStrategy",
     ),
     "smartgo.client.listening": ("ConsumeLater", "ConsumerSettings", "Listener"),
+    "smartgo.client.litepull": ("LitePullConsumer",),
+    "smartgo.client.litesettings": ("LitePullSettings",),
     "smartgo.client.messages": ("BODY_LIMIT", "Message", "ReceivedMessage", "SendResult", "SendStatus"),
     "smartgo.client.producer": ("Producer",),
     "smartgo.client.pullconsumer": ("PullConsumer", "PullResult", "PullStatus"),

@@ -27,12 +27,13 @@ from smartgo.client.internal.pauses import Pauses
 from smartgo.client.internal.processqueue import ProcessQueue
 from smartgo.client.internal.pulling import Pulling
 from smartgo.client.internal.sendback import SendBack
-from smartgo.client.internal.subscription import EVERYTHING, lets_in, subscription
+from smartgo.client.internal.starting import check_subscriptions
+from smartgo.client.internal.subscription import EVERYTHING, subscription
 from smartgo.client.internal.tracing import events_of
 from smartgo.client.listening import ConsumeLater, ConsumerSettings, Listener, outcome
 from smartgo.client.messages import ReceivedMessage
 from smartgo.client.pullconsumer import QueueCalls
-from smartgo.errors import PeerRefused, SettingError
+from smartgo.errors import SettingError
 from smartgo.observer import OneShotObserver
 from smartgo.schema.bodies import (
     ConsumeDirectlyResult,
@@ -42,7 +43,7 @@ from smartgo.schema.bodies import (
     MessageQueue,
     SubscriptionData,
 )
-from smartgo.schema.codes import VERSION, ResponseCode
+from smartgo.schema.codes import VERSION
 from smartgo.schema.topics import check_group, check_topic, retry_topic
 
 REBALANCE: Final = 20.0  # seconds
@@ -138,15 +139,7 @@ class PushConsumer:
         return Deferred.fromCoroutine(self._start())
 
     async def _start(self) -> None:
-        for topic, wants in self._wants.items():
-            try:
-                route = await self._client.routes.find(topic)
-            except PeerRefused as refusal:
-                if refusal.code != ResponseCode.TOPIC_NOT_EXIST:
-                    raise
-            else:
-                if lets_in(wants, "") is None and route.subscribe:
-                    await self._calls.check(route.subscribe[0], wants)
+        await check_subscriptions(self._client, self._calls, self._wants)
         self._offsets.load()
         self._client.join(consumer=self)
         self._state = "running"

@@ -37,6 +37,7 @@ from smartgo.schema.topics import check_group
 COMMITS: Final = 0x1  # bits of a pull's sys flag
 MAY_WAIT: Final = 0x2
 SUBSCRIBES: Final = 0x4
+LITE: Final = 0x10
 
 TOOLS_GROUP: Final = "TOOLS_CONSUMER"
 """RocketMQ's own name for who looks without being a member."""
@@ -148,6 +149,7 @@ class QueueCalls:
         commit: int | None = None,
         broker_id: int = MASTER,
         send_subscription: bool = False,
+        lite: bool = False,
     ) -> PullResult:
         """
         Ask for messages of a queue from an offset on.
@@ -158,6 +160,7 @@ class QueueCalls:
         @param commit: where the group stands in this queue, which the broker notes down.
         @param broker_id: whom of the broker set to ask, best.
         @param send_subscription: send C{wants} along; else the broker knows it from a heartbeat.
+        @param lite: mark the pull as one of a lite pull consumer.
         @raise PeerRefused: the broker declined.
         @raise CallFailed: it did not answer, or there is none.
         """
@@ -170,6 +173,8 @@ class QueueCalls:
             flags |= COMMITS
         if send_subscription:
             flags |= SUBSCRIBES
+        if lite:
+            flags |= LITE
         command = pull_command(self._group, queue, offset, wants, limit, hold, flags, commit or 0)
         answer = await self._client.remoting.ask(address, command, timeout)
         status, place = pull_answer(answer)

@@ -76,3 +76,10 @@ class ExampleTests(ClusterCase):
         example, lines = self.load("strategies.py")
         await example["work"](self.reactor, self.node.registry)
         self.assertEqual(lines, ["consumed near by MACHINE_ROOM_NEARBY-AVG"])
+
+    @coroutine
+    async def test_lite_pull(self) -> None:
+        """The example of the lite pull consumer polls ten messages, and reads them again after a seek."""
+        example, lines = self.load("lite_pull.py")
+        await example["work"](self.reactor, self.node.registry)
+        self.assertEqual(lines, ["polled 10 messages", "first again: number 0"])

@@ -18,6 +18,8 @@ from smartgo import (
     Client,
     ConsumeFromWhere,
     ConsumerSettings,
+    LitePullConsumer,
+    LitePullSettings,
     Message,
     PeerRefused,
     Producer,
@@ -172,6 +174,61 @@ class RequestTests(OwnClientCase):
     def test_rocketmq(self) -> Deferred[None]:
         """RocketMQ 4.9.7: the same."""
         return self._requests(ROCKETMQ)
+
+
+class LitePullTests(OwnClientCase):
+    """Our lite pull consumer."""
+
+    def _polls(self, peer: Peer) -> Deferred[None]:
+        return Deferred.fromCoroutine(self._poll(self.start(peer).namesrv))
+
+    async def _poll(self, namesrv: str) -> None:
+        """Poll as a member of a group with tags, go on after a restart, seek, and read an assigned queue."""
+        client = self.connect(namesrv)
+        await Admin(client).topics.create("T", queues=2)
+        producer = Producer(client, "p")
+        await producer.start()
+        for number in range(40):
+            await producer.send(Message(topic="T", body=b"%d" % number, tag="AB"[number % 4 // 2]))
+        settings = LitePullSettings(begin=ConsumeFromWhere.CONSUME_FROM_FIRST_OFFSET)
+
+        async def polled(consumer: LitePullConsumer, count: int) -> list[ReceivedMessage]:
+            found: list[ReceivedMessage] = []
+            while len(found) < count:
+                found += await consumer.poll()
+            return found
+
+        consumer = LitePullConsumer(client, "g", settings)
+        consumer.subscribe("T", "A")
+        await consumer.start()
+        first = await polled(consumer, 20)
+        self.assertEqual({one.tag for one in first}, {"A"})
+        self.assertEqual(len({one.message_id for one in first}), 20)
+        queue = consumer.queues[0]
+        await consumer.stop()
+        again = LitePullConsumer(client, "g", settings)
+        again.subscribe("T", "A")
+        await again.start()
+        self.assertEqual(await again.poll(1.0), [])
+        await again.seek_to_begin(queue)
+        self.assertEqual(len(await polled(again, 10)), 10)
+        await again.commit()
+        self.assertGreater(await again.committed(queue) or 0, 0)
+        await again.stop()
+        assigned = LitePullConsumer(client, "other", settings)
+        await assigned.assign([queue])
+        await assigned.start()
+        found = await polled(assigned, 20)
+        self.assertEqual([one.queue_offset for one in found], list(range(20)))
+        self.assertEqual({one.queue for one in found}, {queue})
+
+    def test_smartgo(self) -> Deferred[None]:
+        """Our broker: polls have the messages with the tag once, go on after a restart, and follow a seek."""
+        return self._polls(SMARTGO)
+
+    def test_rocketmq(self) -> Deferred[None]:
+        """RocketMQ 4.9.7: the same."""
+        return self._polls(ROCKETMQ)
 
 
 class SqlTests(OwnClientCase):

@@ -135,11 +135,11 @@ class Assignment:
                 route = await self._client.routes.find(topic)
             except PeerRefused as refusal:
                 if refusal.code == ResponseCode.TOPIC_NOT_EXIST:
-                    await self._settle(topic, ())
+                    await self.settle(topic, ())
                     return
                 raise
         if not self._settings.shares:
-            await self._settle(topic, route.subscribe)
+            await self.settle(topic, route.subscribe)
             return
         members = await self._members(route)
         if members is not None:
@@ -148,7 +148,7 @@ class Assignment:
             except Exception:
                 self._log.failure("the strategy of group {group} failed for {topic}", group=self._group, topic=topic)
             else:
-                await self._settle(topic, mine)
+                await self.settle(topic, mine)
 
     async def _members(self, route: TopicRoute) -> list[str] | None:
         """Return the group's members as a broker of the topic knows them, sorted; C{None} if no broker answers."""
@@ -179,8 +179,8 @@ class Assignment:
             raise failure
         return None
 
-    async def _settle(self, topic: str, mine: Iterable[MessageQueue]) -> None:
-        """Release the queues that are no longer assigned, and start those that are."""
+    async def settle(self, topic: str, mine: Iterable[MessageQueue]) -> None:
+        """Release the queues of a topic that are no longer assigned, and start those that are."""
         wanted = list(dict.fromkeys(mine))
         for queue in [one for one in self.queues if one.topic == topic and one not in wanted]:
             await self._give_up(queue)
@@ -240,6 +240,15 @@ class Assignment:
         self._offsets.forget(queue)
         if self._settings.locks and held.locked:
             held.idle().addCallback(lambda _: Deferred.fromCoroutine(self._locks.unlock([queue])))
+
+    def move(self, queue: MessageQueue, offset: int) -> None:
+        """Go on at another offset of an assigned queue at once: the fetched messages are dropped."""
+        pulling = self.queues[queue]
+        pulling.held.drop()
+        pulling.stop()
+        held = ProcessQueue(queue, offset, self._thresholds, self._clock.seconds())
+        self.queues[queue] = self._pulling(held, self._wants[queue.topic])
+        self.queues[queue].start()
 
     async def restart(self, offsets: Mapping[MessageQueue, int]) -> None:
         """

@@ -96,30 +96,28 @@ class Pulling:
     async def _run(self) -> None:
         held = self.held
         while not (self._stopped or held.dropped or self._pauses.ended):
-            if held.full is not None:
-                await held.room()
-            elif self._settings.locks and not held.lock_holds(self._clock.seconds()):
-                await self._pauses.of(LOCK_WAIT)
+            hindrance = self._hindrance()
+            if hindrance is not None:
+                await hindrance
             else:
                 pause = await self._pull()
                 if pause:
                     await self._pauses.of(pause)
+
+    def _hindrance(self) -> Deferred[None] | None:
+        """Return what to wait for before the next pull; C{None} for nothing."""
+        if self.held.full is not None:
+            return self.held.room()
+        if self._settings.locks and not self.held.lock_holds(self._clock.seconds()):
+            return self._pauses.of(LOCK_WAIT)
+        return None
 
     async def _pull(self) -> float:
         """Pull once; return how long to wait before the next pull, in seconds."""
         held = self.held
         begin = self._clock.seconds()
         try:
-            result = await self._calls.pull(
-                held.queue,
-                held.next_offset,
-                self._wants,
-                self._settings.pull_batch,
-                HOLD,
-                TIMEOUT,
-                commit=self._to_commit(),
-                broker_id=held.broker_id,
-            )
+            result = await self._ask()
         except PeerRefused as refusal:
             return self._refused(refusal)
         except CallFailed as error:
@@ -132,6 +130,20 @@ class Pulling:
             return 0.0
         held.pulled_at = now = self._clock.seconds()
         return self._take(result, now - begin)
+
+    async def _ask(self) -> PullResult:
+        """Send the pull; raises as L{QueueCalls.pull<smartgo.client.pullconsumer.QueueCalls.pull>} does."""
+        held = self.held
+        return await self._calls.pull(
+            held.queue,
+            held.next_offset,
+            self._wants,
+            self._settings.pull_batch,
+            HOLD,
+            TIMEOUT,
+            commit=self._to_commit(),
+            broker_id=held.broker_id,
+        )
 
     def _to_commit(self) -> int | None:
         """Return the offset to commit with a pull, if the broker stores offsets."""

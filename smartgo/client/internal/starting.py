@@ -1,0 +1,34 @@
+"""Checks of a consumer before it joins its group."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from smartgo.client.client import Client
+from smartgo.client.internal.subscription import lets_in
+from smartgo.client.pullconsumer import QueueCalls
+from smartgo.errors import PeerRefused
+from smartgo.schema.bodies import SubscriptionData
+from smartgo.schema.codes import ResponseCode
+
+
+async def check_subscriptions(client: Client, calls: QueueCalls, wants: Mapping[str, SubscriptionData]) -> None:
+    """
+    Check that the topics can be looked up, and that a broker of each evaluates the expression.
+
+    A topic that does not exist yet is no failure.
+
+    @param wants: what the consumer subscribes to, by topic.
+    @raise PeerRefused: a broker cannot evaluate an SQL92 expression (23: it is wrong, 1: C{enablePropertyFilter} is
+        off), or a registry refused.
+    @raise CallFailed: no registry, or no broker of a topic with such an expression, answers.
+    """
+    for topic, subscribed in wants.items():
+        try:
+            route = await client.routes.find(topic)
+        except PeerRefused as refusal:
+            if refusal.code != ResponseCode.TOPIC_NOT_EXIST:
+                raise
+        else:
+            if lets_in(subscribed, "") is None and route.subscribe:
+                await calls.check(route.subscribe[0], subscribed)

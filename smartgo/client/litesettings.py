@@ -1,0 +1,53 @@
+"""The settings of a lite pull consumer."""
+
+from __future__ import annotations
+
+import msgspec
+
+from smartgo.client.internal.processqueue import Thresholds
+from smartgo.client.internal.rebalance import STRATEGIES, AllocateStrategy
+from smartgo.client.listening import ConsumerSettings
+from smartgo.schema.bodies import ConsumeFromWhere, MessageModel
+
+
+class LitePullSettings(msgspec.Struct, frozen=True, kw_only=True):
+    """
+    The settings of a lite pull consumer.
+
+    @ivar model: whether the members of the group share the messages (C{CLUSTERING}) or each get all of them
+        (C{BROADCASTING}; offsets are saved in a file on this machine then).
+    @ivar begin: where the group begins in a queue that it has never read: at the end, at its first message, or at
+        C{begin_ms}.
+    @ivar begin_ms: wall clock in ms, for C{CONSUME_FROM_TIMESTAMP}; C{None} for half an hour before the start.
+    @ivar strategy: assigns the queues to the members of the group; it must be the same for all members.
+    @ivar batch: the maximum number of messages in a pull, and in the result of a poll.
+    @ivar auto_commit: commit messages when the poll after theirs begins; else only L{LitePullConsumer.commit} does.
+    @ivar commit_interval: seconds between two transfers of committed offsets to the brokers.
+    @ivar poll_timeout: seconds that a poll waits for a message.
+    @ivar thresholds: the limits of fetched messages at which pulling of a queue pauses.
+    @ivar count_of_all: the number of fetched messages of all queues above which all pulling pauses.
+    @ivar offsets_directory: for C{BROADCASTING}; C{None} for C{.rocketmq_offsets} in the user's home.
+    """
+
+    model: MessageModel = MessageModel.CLUSTERING
+    begin: ConsumeFromWhere = ConsumeFromWhere.CONSUME_FROM_LAST_OFFSET
+    begin_ms: int | None = None
+    strategy: AllocateStrategy = STRATEGIES["AVG"]
+    batch: int = 10
+    auto_commit: bool = True
+    commit_interval: float = 5.0
+    poll_timeout: float = 5.0
+    thresholds: Thresholds = Thresholds()
+    count_of_all: int = 10_000
+    offsets_directory: str | None = None
+
+    def consuming(self) -> ConsumerSettings:
+        """Return what these settings say about the membership in the group and about pulls."""
+        return ConsumerSettings(
+            model=self.model,
+            begin=self.begin,
+            begin_ms=self.begin_ms,
+            strategy=self.strategy,
+            pull_batch=self.batch,
+            thresholds=self.thresholds,
+        )
