@@ -156,6 +156,7 @@ class Client:
         self._loop = LoopingCall(self.heartbeat)
         self._loop.clock = env.clock
         self.outages = BrokerOutages()
+        self._refused: dict[str, PeerRefused] = {}  # by address, where the last heartbeat was refused
         self._beating: set[str] = set()  # addresses whose answers to heartbeats are awaited
         self._stopped = False
 
@@ -231,6 +232,17 @@ class Client:
         beats = [self._beat(one) for one in addresses * (2 if self.env.buggify("client.two-heartbeats") else 1)]
         return Deferred.fromCoroutine(_all_ended(beats))
 
+    def refusal(self, topic: str) -> PeerRefused | None:
+        """
+        Return why all brokers of a topic refuse this client's heartbeats; C{None} if one takes them, or if the topic
+        has no route.
+        """
+        route = self.routes.known(topic)
+        addresses = [] if route is None else [one for ids in route.brokers.values() for one in ids.values()]
+        if not addresses or not self._refused.keys() >= set(addresses):
+            return None
+        return self._refused[addresses[0]]
+
     def introduce(self, address: str) -> None:
         """Send a heartbeat to the peer of a new connection if it is a broker."""
         if address in self.routes.addresses(slaves=bool(self.consumers)) and address not in self._beating:
@@ -252,12 +264,15 @@ class Client:
             answer = await self.remoting.ask(address, command, TIMEOUT)
             self.outages.answered(broker)
             if answer.code != ResponseCode.SUCCESS:
+                self._refused[address] = PeerRefused(answer.code, answer.remark or "")
                 self._log.error(
                     "broker {address} refuses this client: {code} {remark}",
                     address=address,
                     code=answer.code,
                     remark=answer.remark,
                 )
+            else:
+                self._refused.pop(address, None)
         except CallFailed as error:
             if not self._stopped:
                 self.outages.failed(broker, error)

@@ -27,13 +27,13 @@ from smartgo.client.internal.pauses import Pauses
 from smartgo.client.internal.processqueue import ProcessQueue
 from smartgo.client.internal.pulling import Pulling
 from smartgo.client.internal.sendback import SendBack
-from smartgo.client.internal.starting import check_subscriptions
+from smartgo.client.internal.starting import check_admitted, check_subscriptions
 from smartgo.client.internal.subscription import EVERYTHING, subscription
 from smartgo.client.internal.tracing import events_of
 from smartgo.client.listening import ConsumeLater, ConsumerSettings, Listener, outcome
 from smartgo.client.messages import ReceivedMessage
 from smartgo.client.pullconsumer import QueueCalls
-from smartgo.errors import SettingError
+from smartgo.errors import PeerRefused, SettingError
 from smartgo.observer import OneShotObserver
 from smartgo.schema.bodies import (
     ConsumeDirectlyResult,
@@ -130,7 +130,8 @@ class PushConsumer:
             already, or this one was started before.
         @raise smartgo.errors.CallFailed: through the Deferred: no registry can be reached; the consumer is not started.
         @raise smartgo.errors.PeerRefused: through the Deferred: a broker cannot evaluate an SQL92 expression (23: it
-            is wrong, 1: C{enablePropertyFilter} is off); the consumer is not started.
+            is wrong, 1: C{enablePropertyFilter} is off), or access control of all brokers of a topic does not admit the
+            group or the topic (1 or 16); the consumer is not started.
         """
         if self._state != "new":
             raise SettingError(f"the consumer of group {self.group} was started before")
@@ -147,6 +148,11 @@ class PushConsumer:
         for topic in self._wants:
             self._client.routes.want(topic)
         await self._client.heartbeat()
+        try:
+            check_admitted(self._client, self._wants)
+        except PeerRefused:
+            await self.stop()
+            raise
         await self._assignment.rebalance()
         if self._state != "running":
             return

@@ -26,18 +26,17 @@ from smartgo.client.internal.offsets import LocalOffsets, RemoteOffsets
 from smartgo.client.internal.pauses import Pauses
 from smartgo.client.internal.polling import LitePulling, PolledOffsets
 from smartgo.client.internal.processqueue import ProcessQueue
-from smartgo.client.internal.starting import check_subscriptions
+from smartgo.client.internal.starting import check_admitted, check_subscriptions
 from smartgo.client.internal.subscription import EVERYTHING, subscription
 from smartgo.client.litesettings import LitePullSettings
 from smartgo.client.messages import ReceivedMessage
 from smartgo.client.pullconsumer import QueueCalls
-from smartgo.errors import CallFailed, SettingError
+from smartgo.errors import CallFailed, PeerRefused, SettingError
 from smartgo.observer import Waiters
 from smartgo.schema.bodies import MessageQueue, SubscriptionData
 from smartgo.schema.topics import check_group, check_topic
 
-REBALANCE: Final = 20.0
-"""Seconds between two looks for the queues of this member, beside those when members or queues change."""
+REBALANCE: Final = 20.0  # seconds
 
 T = TypeVar("T")
 
@@ -156,7 +155,8 @@ class LitePullConsumer:
         @raise SettingError: at once: the client has a consumer of this group already, or this one was started before.
         @raise CallFailed: through the Deferred: no registry can be reached; the consumer is not started.
         @raise PeerRefused: through the Deferred: a broker cannot evaluate an SQL92 expression (23: it is wrong, 1:
-            C{enablePropertyFilter} is off); the consumer is not started.
+            C{enablePropertyFilter} is off), or access control does not admit the group or a topic; the consumer is not
+            started.
         """
         if self._state != "new":
             raise SettingError(f"the consumer of group {self.group} was started before")
@@ -171,6 +171,11 @@ class LitePullConsumer:
         for topic in self._wants:
             self._client.routes.want(topic)
         await self._client.heartbeat()
+        try:
+            check_admitted(self._client, self._wants)
+        except PeerRefused:
+            await self.stop()
+            raise
         await self._rebalance()
         if self._state == "running":
             self._every(REBALANCE, self._rebalance)
@@ -371,8 +376,7 @@ class LitePullConsumer:
         if self._assigned is None and topic in self._wants:
             self._assignment.rebalance()
         if topic in self._listeners:
-            listener, before = self._listeners[topic]
-            route = self._client.routes.known(topic)
+            (listener, before), route = self._listeners[topic], self._client.routes.known(topic)
             queues = () if route is None else route.subscribe
             if queues != before:
                 self._listeners[topic] = (listener, queues)

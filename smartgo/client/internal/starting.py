@@ -1,8 +1,10 @@
-"""Checks of a consumer before it joins its group."""
+"""Checks of a consumer when it starts."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import re
+from collections.abc import Iterable, Mapping
+from typing import Final
 
 from smartgo.client.client import Client
 from smartgo.client.internal.subscription import lets_in
@@ -10,6 +12,23 @@ from smartgo.client.pullconsumer import QueueCalls
 from smartgo.errors import PeerRefused
 from smartgo.schema.bodies import SubscriptionData
 from smartgo.schema.codes import ResponseCode
+
+_DENIED: Final = re.compile("AclException|accessKey|signature|permission", re.IGNORECASE)
+"""Words of brokers whose access control refuses a request; its code 1 stands for other things as well."""
+
+
+def check_admitted(client: Client, topics: Iterable[str]) -> None:
+    """
+    Check that access control admits the group and the topics, as the answers to the last heartbeats say.
+
+    @raise PeerRefused: all brokers of a topic refused the heartbeat for lack of a key or of a permission.
+    """
+    for topic in topics:
+        refusal = client.refusal(topic)
+        if refusal is None:
+            continue
+        if refusal.code == ResponseCode.NO_PERMISSION or _DENIED.search(refusal.remark):
+            raise refusal
 
 
 async def check_subscriptions(client: Client, calls: QueueCalls, wants: Mapping[str, SubscriptionData]) -> None:
