@@ -17,6 +17,8 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Final
 
 if TYPE_CHECKING:
+    from smartgo.testing.asyncbroker import AsyncEmbeddedBroker as AsyncEmbeddedBroker
+    from smartgo.testing.embeddedbroker import EmbeddedBroker as EmbeddedBroker
     from smartgo.testing.faultrules import FaultButtons as FaultButtons
     from smartgo.testing.inprocess import InProcessBroker as InProcessBroker
     from smartgo.testing.trialcase import BrokerMixin as BrokerMixin
@@ -24,7 +26,9 @@ if TYPE_CHECKING:
     __all__: list[str]
 
 _HOMES: Final = {
+    "AsyncEmbeddedBroker": "smartgo.testing.asyncbroker",
     "BrokerMixin": "smartgo.testing.trialcase",
+    "EmbeddedBroker": "smartgo.testing.embeddedbroker",
     "FaultButtons": "smartgo.testing.faultrules",
     "InProcessBroker": "smartgo.testing.inprocess",
 }

@@ -26,10 +26,8 @@ from smartgo.schema.topics import SCHEDULE_TOPIC, check_topic
 from smartgo.store.interfaces import IArrivalListener
 from smartgo.testing.faultrules import ActiveFault, FaultButtons, FaultHook, FaultRule
 from smartgo.testing.movedclock import MovedClock, MovedEnvironment
+from smartgo.testing.wire import BROKER_NAME, QUEUES
 
-BROKER_NAME: Final = "test-broker"
-QUEUES: Final = 4
-"""Queues of a topic, if nothing else is asked for."""
 _ATTEMPTS: Final = 5
 """Attempts to start on free ports: another process may take a port between the look and the use."""
 _SETTLING: Final = 10.0

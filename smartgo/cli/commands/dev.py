@@ -12,7 +12,7 @@ from twisted.internet.defer import Deferred
 
 from smartgo.broker.settings.storesettings import durability
 from smartgo.cli.support.contextfile import DEFAULT_REGISTRY
-from smartgo.cli.support.embedded import EmbeddedNode, configuration_of, surroundings
+from smartgo.cli.support.embedded import EmbeddedNode, configuration_of, read_settings, surroundings
 from smartgo.cli.support.localcluster import LOG_FILE, MOST, REGISTRY_ROLE, ClusterShape, names_in, plan, settings_in
 from smartgo.cli.support.localtoken import DATA, LocalToken
 from smartgo.cli.support.nodes import NodeProcess, NodeProcesses
@@ -229,17 +229,6 @@ def read_config(env: IEnvironment, path: str | None) -> bytes | None:
     except OSError as error:
         raise SettingError(f"--config {path}: {error.strerror or error}") from None
     return content
-
-
-def read_settings(texts: tuple[str, ...]) -> dict[str, str]:
-    """Return C{NAME=VALUE} texts as a dict. @raise click.UsageError: a text has another form."""
-    found = {}
-    for text in texts:
-        name, sign, value = text.partition("=")
-        if not sign or not name:
-            raise click.UsageError(f"--set {text}: write NAME=VALUE")
-        found[name] = value
-    return found
 
 
 def configured(

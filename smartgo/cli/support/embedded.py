@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+import click
 import msgspec
 from twisted.application.service import Service
 from twisted.internet.defer import Deferred, maybeDeferred
@@ -33,6 +34,17 @@ if TYPE_CHECKING:
 def surroundings(env: IEnvironment) -> Surroundings:
     """Return the properties of this machine that defaults of settings depend on."""
     return Surroundings(env.host.name, env.host.home(), env.host.variable)
+
+
+def read_settings(texts: tuple[str, ...]) -> dict[str, str]:
+    """Return C{NAME=VALUE} texts as a dict. @raise click.UsageError: a text has another form."""
+    found = {}
+    for text in texts:
+        name, sign, value = text.partition("=")
+        if not sign or not name:
+            raise click.UsageError(f"--set {text}: write NAME=VALUE")
+        found[name] = value
+    return found
 
 
 def configuration_of(
