@@ -119,7 +119,10 @@ setup(
         "zstandard>=0.22",
     ],
     extras_require={"export": ["pyarrow>=18"], "spark": SPARK, "speed": ["numpy"]},
-    entry_points={"console_scripts": ["smartgo = smartgo.cli.main:main", "smartgo-spark = smartgo.spark.job:main"]},
+    entry_points={
+        "console_scripts": ["smartgo = smartgo.cli.main:main", "smartgo-spark = smartgo.spark.job:main"],
+        "pytest11": ["smartgo = smartgo.testing.pytestplugin"],
+    },
     ext_modules=MODULES,
     options=OPTIONS,
     zip_safe=False,

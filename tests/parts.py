@@ -40,6 +40,7 @@ PARTS: Final = {
     "interop": ("tests.interop",),
     "processes": (
         "tests.benchmarks", "tests.chaos", "tests.cli", "tests.client.test_cluster", "tests.deploy", "tests.node",
+        "tests.testing",
     ),
     "unit-simulated": (
         "tests.broker.test_week", "tests.histories", "tests.ops.test_fuzz", "tests.packaging", "tests.sim",

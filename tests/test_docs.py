@@ -15,9 +15,12 @@ from tests.test_layers import ROOT
 from tests.test_spec import read
 
 _RST = re.compile(
-    r"^\.\. The file docs/(examples/\w+\.py):\n\n\.\. code-block:: python\n\n((?:    .*\n|\n)+)", re.MULTILINE
+    r"^\.\. The file docs/(examples/[\w/]+\.(?:py|java)):\n\n\.\. code-block:: (?:python|java)\n\n((?:    .*\n|\n)+)",
+    re.MULTILINE,
 )
-_MARKDOWN = re.compile(r"^<!-- The file docs/(examples/\w+\.py): -->\n```python\n(.*?)^```$", re.MULTILINE | re.DOTALL)
+_MARKDOWN = re.compile(
+    r"^<!-- The file docs/(examples/[\w/]+\.(?:py|java)): -->\n```python\n(.*?)^```$", re.MULTILINE | re.DOTALL
+)
 _INCLUDED = re.compile(r"^\s*\.\. (literalinclude|include)::", re.MULTILINE)
 _LINKED = re.compile(r"\]\((?!https?:)([^)#\s]+)")
 """Links of Markdown."""
@@ -66,8 +69,13 @@ class ExampleTests(SynchronousTestCase):
         found = [one for page in documents() for one in shown(read(page))]
         for path, code in found:
             self.assertEqual(code, read(os.path.join("docs", path)), path)
-        names = {name for name in os.listdir(os.path.join(ROOT, "docs", "examples")) if name.endswith(".py")}
-        self.assertEqual({os.path.basename(path) for path, _ in found}, names)
+        names = {
+            os.path.relpath(os.path.join(folder, name), os.path.join(ROOT, "docs"))
+            for folder, _, names in os.walk(os.path.join(ROOT, "docs", "examples"))
+            for name in names
+            if name.endswith((".py", ".java"))
+        }
+        self.assertEqual({path for path, _ in found}, names)
 
     def test_nothing_included(self) -> None:
         """No page takes in another file: code hosts do not show what is taken in."""

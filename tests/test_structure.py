@@ -68,7 +68,9 @@ IMAGES: Final = {
 ORDINARY: Final = {
     "smartgo.client.administration.resetplan.undone": "the plan that undoes a plan; no request in flight",
     "smartgo.client.producer.recall": "RocketMQ's term for taking a timed message back; nothing is remembered",
-    "smartgo.testing.inprocess.faults": "what a test asks for on purpose, to see what the program under test does",
+    "smartgo.testing.asyncbroker.faults": "what a test asks for on purpose, to see what the program under test does",
+    "smartgo.testing.embeddedbroker.faults": "the same",
+    "smartgo.testing.inprocess.faults": "the same",
     "smartgo.ops.reading.explain.facts": "a field of the REST API's answer, whose name stays",
 }
 """Names that bear such a word in its ordinary sense."""

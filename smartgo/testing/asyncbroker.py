@@ -15,7 +15,7 @@ from smartgo.testing.faultrules import FaultButtons, FaultRule
 from smartgo.testing.wire import (
     LINE_LIMIT,
     QUEUES,
-    Call,
+    BrokerCall,
     Ready,
     Reply,
     as_messages,
@@ -129,7 +129,7 @@ class AsyncEmbeddedBroker:
         self._calls += 1
         future: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
         self._waiting[self._calls] = future
-        process.stdin.write(line(Call(self._calls, do, arguments)))
+        process.stdin.write(line(BrokerCall(self._calls, do, arguments)))
         return await future
 
     async def create_topic(self, name: str, queues: int = QUEUES) -> None:

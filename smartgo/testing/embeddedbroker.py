@@ -15,7 +15,7 @@ from smartgo.env.disk import RealFiles
 from smartgo.errors import CallFailed
 from smartgo.testing.asyncbroker import AsyncEmbeddedBroker
 from smartgo.testing.faultrules import FaultButtons, FaultRule
-from smartgo.testing.wire import QUEUES, Call, Ready, Reply, as_messages, command_line, line, read, result_of
+from smartgo.testing.wire import QUEUES, BrokerCall, Ready, Reply, as_messages, command_line, line, read, result_of
 
 _END: Final = 10.0  # seconds that the process has to end in
 
@@ -46,6 +46,7 @@ class EmbeddedBroker:
     @ivar registry: C{host:port} of the registry, which clients take; C{address}: of the broker.
     @ivar directory: the temporary directory of the store.
     @ivar faults: the faults that a test can ask for.
+    @ivar has_faults: whether one was asked for since the last time that they were cleared.
     """
 
     def __init__(self, settings: Mapping[str, str] | None = None) -> None:
@@ -60,6 +61,7 @@ class EmbeddedBroker:
         self._lock = threading.Lock()
         self._calls = 0
         self.registry = self.address = self.directory = ""
+        self.has_faults = False
         self.faults: FaultButtons[EmbeddedFault, None] = FaultButtons(self.add_fault, self.clear_faults)
 
     # -- life ----------------------------------------------------------------------------------------------------
@@ -138,7 +140,7 @@ class EmbeddedBroker:
                 raise CallFailed("the broker was not started, or was stopped")
             self._calls += 1
             try:
-                self._input.write(line(Call(self._calls, do, arguments)))
+                self._input.write(line(BrokerCall(self._calls, do, arguments)))
                 self._input.flush()
             except OSError:
                 raise CallFailed("the process of the broker has ended; its standard error says why") from None
@@ -206,8 +208,10 @@ class EmbeddedBroker:
 
     def add_fault(self, rule: FaultRule) -> EmbeddedFault:
         """Let requests meet a fault from now on; C{faults} has a method for each."""
+        self.has_faults = True
         return EmbeddedFault(self, self.call("add_fault", **msgspec.structs.asdict(rule)))
 
     def clear_faults(self) -> None:
         """End all faults."""
         self.call("clear_faults")
+        self.has_faults = False

@@ -41,7 +41,7 @@ _SETTINGS: Final = {
     "mappedFileSizeCommitLog": "16MiB",
     "mappedFileSizeConsumeQueue": "200000",
     "fileReservedTime": "87600",  # hours: a clock that was moved makes no message too old
-    "transactionCheckInterval": "60000",
+    "transactionCheckInterval": "1000",  # ms
 }
 
 

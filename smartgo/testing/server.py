@@ -14,7 +14,7 @@ from twisted.python.failure import Failure
 
 from smartgo.testing.faultrules import ActiveFault, FaultRule
 from smartgo.testing.inprocess import InProcessBroker
-from smartgo.testing.wire import LINE_LIMIT, QUEUES, Call, Ready, Reply, as_text, failed, line
+from smartgo.testing.wire import LINE_LIMIT, QUEUES, BrokerCall, Ready, Reply, as_text, failed, line
 
 
 class CommandedBroker:
@@ -22,14 +22,14 @@ class CommandedBroker:
 
     def __init__(self, broker: InProcessBroker) -> None:
         self._broker = broker
-        self._faults: list[ActiveFault] = []
+        self._active: list[ActiveFault] = []
 
     @property
     def ready(self) -> Ready:
-        """What the process prints first."""
+        """The first line of the process."""
         return Ready(self._broker.registry, self._broker.address, self._broker.directory)
 
-    async def answer(self, call: Call) -> Reply:
+    async def answer(self, call: BrokerCall) -> Reply:
         """Do what a call asks for; return its reply, that of a failure too."""
         try:
             method = getattr(self, call.do if call.do in CALLS else "unknown")
@@ -78,12 +78,12 @@ class CommandedBroker:
             asked = msgspec.convert(rule, FaultRule)
         except msgspec.ValidationError as error:
             raise ValueError(str(error)) from None
-        self._faults.append(self._broker.add_fault(asked))
-        return len(self._faults) - 1
+        self._active.append(self._broker.add_fault(asked))
+        return len(self._active) - 1
 
     async def met(self, fault: int) -> int:
         """Return the number of requests that met a fault."""
-        return self._faults[fault].met()
+        return self._active[fault].met()
 
     async def clear_faults(self) -> None:
         """End all faults."""
@@ -119,7 +119,7 @@ class CallReceiver(LineOnlyReceiver):
     def lineReceived(self, line: bytes) -> None:
         """Answer a call, as soon as it is done."""
         try:
-            call = msgspec.json.decode(line, type=Call)
+            call = msgspec.json.decode(line, type=BrokerCall)
         except (msgspec.DecodeError, UnicodeDecodeError) as error:
             self._write(Reply(-1, error=f"not a call: {error}", kind="ValueError"))
             return

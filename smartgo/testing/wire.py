@@ -1,8 +1,8 @@
 """
 The conversation of a test with the process of its broker: one JSON object a line.
 
-The process prints a L{Ready} first. Then each line of its standard input is a L{Call}, and it prints a L{Reply} to
-each, in the order in which they are done. It ends when its standard input does.
+The process prints a L{Ready} first. Then each line of its standard input is a L{BrokerCall}, and it prints a L{Reply}
+to each, in the order in which they are done. It ends when its standard input does.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ class Ready(msgspec.Struct):
     directory: str
 
 
-class Call(msgspec.Struct):
+class BrokerCall(msgspec.Struct):
     """
     A request to the process.
 
@@ -114,7 +114,7 @@ def result_of(reply: Reply) -> Any:
     return reply.result
 
 
-def failed(call: Call, error: Exception) -> Reply:
+def failed(call: BrokerCall, error: Exception) -> Reply:
     """Return the answer to a call that failed."""
     return Reply(call.id, error=str(error) or type(error).__name__, kind=type(error).__name__)
 

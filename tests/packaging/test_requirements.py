@@ -69,8 +69,8 @@ MODULES = {"prometheus-client": "prometheus_client", "pyyaml": "yaml", "service-
 """The module of a package, where its name differs."""
 NOT_IMPORTED = {"txaio"}
 """Packages that stay for what is to come: docs/decisions/dependencies.rst says why."""
-BROUGHT = {"OpenSSL", "cryptography", "werkzeug"}
-"""Modules of packages that others bring: twisted[tls] and klein."""
+BROUGHT = {"OpenSSL", "cryptography", "pytest", "werkzeug"}
+"""Modules of packages that others bring: twisted[tls] and klein; and pytest, which loads the module that imports it."""
 
 
 def imported() -> set[str]:

@@ -18,7 +18,7 @@ from twisted.trial.unittest import SynchronousTestCase
 
 from smartgo.errors import BadName, CallFailed, SettingError, SmartgoError
 from smartgo.testing import AsyncEmbeddedBroker, EmbeddedBroker, FaultButtons
-from smartgo.testing.wire import Call, Reply, failed, read, result_of
+from smartgo.testing.wire import BrokerCall, Reply, failed, read, result_of
 
 SEND = """
 import sys
@@ -254,10 +254,12 @@ class WireTests(SynchronousTestCase):
     def test_errors(self) -> None:
         """Errors arrive as what they were, where a test may want to tell them apart."""
         for error in (BadName("a"), CallFailed("b"), SettingError("c"), ValueError("d"), SmartgoError("e")):
-            reply = failed(Call(1, "x"), error)
+            reply = failed(BrokerCall(1, "x"), error)
             raised = self.assertRaises(type(error), result_of, reply)
             self.assertEqual(str(raised), str(error))
-        self.assertIs(type(self.assertRaises(SmartgoError, result_of, failed(Call(1, "x"), KeyError()))), SmartgoError)
+        self.assertIs(
+            type(self.assertRaises(SmartgoError, result_of, failed(BrokerCall(1, "x"), KeyError()))), SmartgoError
+        )
         self.assertEqual(result_of(Reply(1, [2])), [2])
 
     def test_output(self) -> None:

@@ -23,6 +23,8 @@ from smartgo import (
     PushConsumer,
     ReceivedMessage,
     SettingError,
+    TransactionProducer,
+    TransactionState,
 )
 from smartgo.errors import BadName
 from smartgo.testing import BrokerMixin, InProcessBroker
@@ -244,6 +246,26 @@ class InProcessBrokerTests(BrokerMixin, TestCase):
         self.assertEqual([one.body for one in listener.messages], [b"1", b"2"])
         found = (await broker.messages("Orders"))[-1]
         self.assertGreater(found.stored_ms - found.born_ms, 4 * 86_400_000)
+
+    async def test_transaction(self) -> None:
+        """A transaction whose outcome is unknown is checked back when it is 6 s old, and delivered when committed."""
+        broker = await self.start_broker()
+        await broker.create_topic("Orders", 1)
+        checked: list[str] = []
+
+        def check(half: ReceivedMessage) -> TransactionState:
+            checked.append(half.message_id)
+            return TransactionState.COMMIT
+
+        producer = TransactionProducer(self.make_client(), "buyers", check)
+        await producer.start()
+        sent = await producer.send_in_transaction(
+            Message(topic="Orders", body=b"1"), lambda message, transaction: TransactionState.UNKNOWN
+        )
+        self.assertEqual(await broker.messages("Orders"), [])
+        await broker.advance(6)
+        (found,) = await broker.messages("Orders", at_least=1)
+        self.assertEqual((checked, found.message_id), ([sent.message_id], sent.message_id))
 
     # -- faults --------------------------------------------------------------------------------------------------
 
