@@ -158,6 +158,12 @@ class AccessDenied(RequestRefused):
     """Access control does not allow this; code 1, as C{AclException} of RocketMQ 4.9 is answered."""
 
 
+class InvalidParameter(RequestRefused):
+    """A request of RocketMQ 5 that lacks what it is about."""
+
+    code = 29
+
+
 class TopicNotExist(RequestRefused):
     """No such topic here, and it may not be created on the fly."""
 

@@ -10,11 +10,14 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from enum import IntFlag
 from types import MappingProxyType
-from typing import Final, NamedTuple
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 from smartgo.auth.addresses import AddressPattern
 from smartgo.schema.signature import AccessKey
 from smartgo.schema.topics import RETRY_PREFIX
+
+if TYPE_CHECKING:
+    from smartgo.auth.policies import PolicyRights
 
 
 class Permission(IntFlag):
@@ -113,14 +116,22 @@ class AccessAccount:
     @ivar key: checks signatures.
     @ivar rights: what it may do.
     @ivar unsigned_from: requests from there count as this account's without a signature.
+    @ivar policies: what a normal user of RocketMQ 5 may do, instead of C{rights}; C{None} for other accounts.
     """
 
-    __slots__ = ("key", "name", "rights", "unsigned_from")
+    __slots__ = ("key", "name", "policies", "rights", "unsigned_from")
 
-    def __init__(self, key: AccessKey, rights: Rights, unsigned_from: AddressPattern | None = None) -> None:
+    def __init__(
+        self,
+        key: AccessKey,
+        rights: Rights,
+        unsigned_from: AddressPattern | None = None,
+        policies: PolicyRights | None = None,
+    ) -> None:
         self.name = key.access_key
         self.key = key
         self.rights = rights
+        self.policies = policies
         self.unsigned_from = AddressPattern("") if unsigned_from is None else unsigned_from
 
     def __repr__(self) -> str:

@@ -81,33 +81,42 @@ class AccessControl:
         account, need = self._rules.accounts.get(name), NEEDS.get(code)
         if account is None or need is None:
             return None
+        if account.policies is not None and account.policies.by_address:
+            return None  # that each request has to be looked at for
         try:
             needs = named_needs(need, topic, group)
         except RequestRefused:
             return None
         return account.key.secret if authorize(account, code, needs).allowed else None
 
-    def check_resource(self, request: Command, resource: str, permission: Permission) -> None:
+    def is_unlimited(self, name: str) -> bool:
+        """Tell whether a key is that of an administrator without limits, such as a super user."""
+        account = self._rules.accounts.get(name)
+        return account is not None and account.rights.unlimited
+
+    def check_resource(self, request: Command, resource: str, permission: Permission, ip: str) -> None:
         """
         Check the permission for a topic or a retry topic that a request, which was let in, does not name itself.
 
         @param request: its sender was found out before, by L{ConnectionAccess.check}.
+        @param ip: the address that it came from.
         @raise AccessDenied: its sender does not have the permission.
         """
         account = self.rules.accounts.get(request.fields.get(ACCESS_KEY, ""))
-        decision = authorize(account, request.code, ((resource, permission),))
+        decision = authorize(account, request.code, ((resource, permission),), ip)
         if not decision.allowed:
             raise AccessDenied(decision.reason)
 
-    def check_names(self, name: str, code: int, topic: str, group: str) -> None:
+    def check_names(self, name: str | None, code: int, topic: str, group: str, ip: str) -> None:
         """
         Check again, by the rules as they are now, a request that was let in before and waited.
 
-        @param name: the access key that it named; empty for none.
+        @param name: the access key that it named, if any.
         @param topic: what it named; C{group} likewise.
+        @param ip: the address that it came from.
         @raise AccessDenied: its sender may not send it any more.
         """
-        decision = authorize(self._rules.accounts.get(name), code, named_needs(NEEDS[code], topic, group))
+        decision = authorize(self._rules.accounts.get(name or ""), code, named_needs(NEEDS[code], topic, group), ip)
         if not decision.allowed:
             raise AccessDenied(decision.reason)
 
@@ -162,6 +171,6 @@ class ConnectionAccess:
         needs = resource_needs(need, request)
         if request.code == RequestCode.HEART_BEAT and self._control.checks_producer_groups:
             needs += producer_group_needs(request.body)
-        decision = authorize(account, request.code, needs)
+        decision = authorize(account, request.code, needs, self._ip)
         if not decision.allowed:
             raise AccessDenied(decision.reason)

@@ -13,6 +13,8 @@ from typing import Final, NamedTuple
 
 from smartgo.auth.accounts import AccessAccount, AccessRules, Permission, Rights, named
 from smartgo.auth.needs import NEEDS, ResourceNeed, Role, named_needs, resource_needs
+from smartgo.auth.policies import PolicyRights, Resource, ResourceKind, resource_of
+from smartgo.auth.policyneeds import actions_for, admin_actions
 from smartgo.errors import AccessDenied, RequestRefused
 from smartgo.schema.codes import RequestCode
 from smartgo.schema.command import Command
@@ -71,12 +73,13 @@ def identify(rules: AccessRules, request: Command, ip: str) -> SenderIdentity:
     return SenderIdentity(None, f"Check signature failed for accessKey={name}")
 
 
-def authorize(account: AccessAccount | None, code: int, needs: Iterable[ResourceNeed]) -> AccessDecision:
+def authorize(account: AccessAccount | None, code: int, needs: Iterable[ResourceNeed], ip: str = "") -> AccessDecision:
     """
     Decide about a request whose sender is known.
 
     @param account: the sender; C{None} for a sender without an account, from an address that needs no signature.
     @param needs: the permissions that it needs, as L{resource_needs} returns them.
+    @param ip: the address that it comes from, which the policies of users may depend on.
     """
     need = NEEDS.get(code)
     if need is None:
@@ -86,6 +89,8 @@ def authorize(account: AccessAccount | None, code: int, needs: Iterable[Resource
     if account is None:
         return AccessDecision(False, f"{_code_name(code)} needs permissions, and no accessKey says whose they are")
     rights = account.rights
+    if account.policies is not None:
+        return _by_policies(account.name, account.policies, code, need.role, needs, ip)
     if need.role is Role.ADMIN:
         if rights.admin:
             return AccessDecision(True, f"accessKey={account.name} is an administrator")
@@ -96,7 +101,7 @@ def authorize(account: AccessAccount | None, code: int, needs: Iterable[Resource
         return AccessDecision(True, f"accessKey={account.name} is an administrator without a list of permissions")
     reasons = []
     for resource, needed in needs:
-        allowed, reason = _permitted(account, resource, needed)
+        allowed, reason = _permitted(account.name, rights, resource, needed)
         if not allowed:
             return AccessDecision(False, reason)
         reasons.append(reason)
@@ -107,17 +112,39 @@ def authorize(account: AccessAccount | None, code: int, needs: Iterable[Resource
     return AccessDecision(True, "; ".join(reasons) or f"{_code_name(code)} names no topic and no group here")
 
 
-def _permitted(account: AccessAccount, resource: str, needed: Permission) -> tuple[bool, str]:
+def _permitted(name: str, rights: Rights, resource: str, needed: Permission) -> tuple[bool, str]:
     """Decide about one resource of a request."""
     if resource == TRACE_TOPIC and needed is Permission.PUB:
         return True, f"every account may publish its traces to {named(resource)}"
-    owned, setting = account.rights.of(resource)
+    owned, setting = rights.of(resource)
     if owned.covers(needed):
-        return True, f"{setting} of accessKey={account.name} gives {owned.words} for {named(resource)}"
+        return True, f"{setting} of accessKey={name} gives {owned.words} for {named(resource)}"
     return False, (
         f"No permission for {named(resource)}: {needed.words} is needed, "
-        f"{setting} of accessKey={account.name} gives {owned.words}"
+        f"{setting} of accessKey={name} gives {owned.words}"
     )
+
+
+def _by_policies(
+    name: str, rights: PolicyRights, code: int, role: Role, needs: Iterable[ResourceNeed], ip: str
+) -> AccessDecision:
+    """Decide about a request of a normal user of RocketMQ 5."""
+    reasons = []
+    wanted = [
+        (resource_of(resource), admin_actions(code) if role is Role.ADMIN else actions_for(code, needed))
+        for resource, needed in needs
+        if resource != TRACE_TOPIC or needed is not Permission.PUB
+    ]
+    if role is Role.ADMIN and not wanted:
+        wanted = [(Resource(ResourceKind.CLUSTER, rights.cluster), admin_actions(code))]
+    for resource, actions in wanted:
+        allowed, reason = rights.decide(resource, actions, ip)
+        if not allowed:
+            return AccessDecision(False, f"User:{name} has no permission to access {resource.key}, {reason}")
+        reasons.append(reason)
+    if not wanted and role is Role.PUBLISHER and not rights.publishes(ip):
+        return AccessDecision(False, f"User:{name} has no permission to access any topic")
+    return AccessDecision(True, "; ".join(reasons) or f"{_code_name(code)} names nothing that a policy is needed for")
 
 
 def decide(rules: AccessRules, request: Command, ip: str) -> AccessDecision:
@@ -137,7 +164,7 @@ def decide(rules: AccessRules, request: Command, ip: str) -> AccessDecision:
         needs = resource_needs(need, request)
     except RequestRefused as error:
         return AccessDecision(False, str(error))
-    decision = authorize(identity.account, code, needs)
+    decision = authorize(identity.account, code, needs, ip)
     if decision.allowed:
         return AccessDecision(True, f"{identity.proof}; {decision.reason}")
     return decision
@@ -175,7 +202,7 @@ def explain(
     if need is None:
         return authorize(account, code, ()), signature
     try:
-        return authorize(account, code, named_needs(need, topic, group)), signature
+        return authorize(account, code, named_needs(need, topic, group), ip), signature
     except RequestRefused as error:
         return AccessDecision(False, f"{error}; give it"), signature
 

@@ -202,14 +202,22 @@ _BY_CODE: Final[dict[int, CodeNeed]] = {
     RequestCode.GET_HAS_UNIT_SUB_UNUNIT_TOPIC_LIST: _HEALTH,
 }
 
+_NAMED_BY_ADMINS: Final[dict[int, tuple[FieldNeed, ...]]] = {
+    RequestCode.UPDATE_AND_CREATE_TOPIC: (_topic(ANY, required=False),),
+    RequestCode.DELETE_TOPIC_IN_BROKER: (_topic(ANY, required=False),),
+    RequestCode.DELETE_SUBSCRIPTIONGROUP: (_group("groupName", required=False),),
+    RequestCode.UPDATE_AND_GET_GROUP_FORBIDDEN: (_topic(ANY, required=False), _group("group", required=False)),
+    RequestCode.INVOKE_BROKER_TO_RESET_OFFSET: (_topic(ANY, required=False), _group("group", required=False)),
+    RequestCode.CLONE_GROUP_OFFSET: (_topic(ANY, required=False), _group("destGroup", required=False)),
+    RequestCode.RESUME_CHECK_HALF_MESSAGE: (_topic(ANY, required=False),),
+}
+"""Of requests of administrators, what they name: users of RocketMQ 5 may do them for certain topics and groups."""
+
 _OF_ADMINS: Final = (
     # changes of topics, groups, offsets and stored files
-    RequestCode.UPDATE_AND_CREATE_TOPIC, RequestCode.UPDATE_AND_CREATE_TOPIC_LIST,
-    RequestCode.UPDATE_AND_CREATE_STATIC_TOPIC, RequestCode.DELETE_TOPIC_IN_BROKER,
+    RequestCode.UPDATE_AND_CREATE_TOPIC_LIST, RequestCode.UPDATE_AND_CREATE_STATIC_TOPIC,
     RequestCode.UPDATE_AND_CREATE_SUBSCRIPTIONGROUP, RequestCode.UPDATE_AND_CREATE_SUBSCRIPTIONGROUP_LIST,
-    RequestCode.DELETE_SUBSCRIPTIONGROUP, RequestCode.UPDATE_AND_GET_GROUP_FORBIDDEN,
-    RequestCode.SET_MESSAGE_REQUEST_MODE, RequestCode.INVOKE_BROKER_TO_RESET_OFFSET,
-    RequestCode.CLONE_GROUP_OFFSET, RequestCode.CONSUME_MESSAGE_DIRECTLY, RequestCode.RESUME_CHECK_HALF_MESSAGE,
+    RequestCode.SET_MESSAGE_REQUEST_MODE, RequestCode.CONSUME_MESSAGE_DIRECTLY,
     RequestCode.TRIGGER_DELETE_FILES, RequestCode.DELETE_EXPIRED_COMMITLOG,
     RequestCode.CLEAN_EXPIRED_CONSUMEQUEUE, RequestCode.CLEAN_UNUSED_TOPIC,
     # settings and everything that a slave copies
@@ -240,7 +248,9 @@ _OF_ADMINS: Final = (
 )  # fmt: skip
 
 NEEDS: Final[Mapping[int, CodeNeed]] = MappingProxyType(
-    {int(code): need for code, need in _BY_CODE.items()} | {int(code): _ADMIN for code in _OF_ADMINS}
+    {int(code): need for code, need in _BY_CODE.items()}
+    | {int(code): _ADMIN for code in _OF_ADMINS}
+    | {int(code): CodeNeed(Role.ADMIN, fields) for code, fields in _NAMED_BY_ADMINS.items()}
 )
 """What each code needs; one that is not here is denied."""
 

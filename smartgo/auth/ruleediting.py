@@ -16,6 +16,7 @@ from typing import Any, NamedTuple
 from smartgo.auth.accounts import AccessRules
 from smartgo.auth.plainacl import BadAccessFile
 from smartgo.auth.rulefiles import LARGEST, RuleFiles, Stamp
+from smartgo.auth.userediting import UserEditor
 from smartgo.auth.yamltext import NotYaml, dump_yaml, load_yaml
 from smartgo.env.interfaces import IFiles
 
@@ -71,6 +72,10 @@ class RuleEditor:
         """Return the rules as they are now, and the stamp of the files."""
         stamp = self._rules.stamp()
         return stamp, self._rules.read()
+
+    def users(self, by_super_user: bool) -> UserEditor:
+        """Return what changes the users of RocketMQ 5; see there."""
+        return UserEditor(self._files, self._rules, by_super_user)
 
     def update(self, change: AccountChange) -> None:
         """

@@ -14,10 +14,15 @@ from typing import Final, TypeAlias
 from smartgo.auth.accounts import AccessAccount, AccessRules
 from smartgo.auth.addresses import AddressPattern
 from smartgo.auth.plainacl import BadAccessFile, read_plain_acl
+from smartgo.auth.policies import BadPolicy
+from smartgo.auth.users import accounts_of, read_users
 from smartgo.env.interfaces import IFiles
 
 MAIN_FILE: Final = "plain_acl.yml"
 """The file that RocketMQ has had from the beginning."""
+
+USERS_FILE: Final = "users.json"
+"""The users of RocketMQ 5 and their policies."""
 
 MORE_FILES: Final = "acl"
 """The directory of further files."""
@@ -35,19 +40,26 @@ Stamp: TypeAlias = "tuple[tuple[str, int, int], ...]"
 class RuleFiles:
     """The files of access control in one directory; all methods block."""
 
-    def __init__(self, files: IFiles, directory: str) -> None:
+    def __init__(self, files: IFiles, directory: str, cluster: str = "") -> None:
+        """@param cluster: the name of the cluster that policies for clusters are about."""
         self._files = files
         self.directory = directory
+        self._cluster = cluster
 
     @property
     def main(self) -> str:
         """The path of C{plain_acl.yml}."""
         return posixpath.join(self.directory, MAIN_FILE)
 
+    @property
+    def users(self) -> str:
+        """The path of C{users.json}."""
+        return posixpath.join(self.directory, USERS_FILE)
+
     def stamp(self) -> Stamp:
         """Return what changes if a file is changed, added or removed."""
         found = []
-        for path in self.paths():
+        for path in (*self.paths(), self.users):
             try:
                 found.append((path, self._files.modified_ms(path), self._files.size(path)))
             except FileNotFoundError:
@@ -55,7 +67,7 @@ class RuleFiles:
         return tuple(found)
 
     def paths(self) -> list[str]:
-        """Return the paths of all files, in the order in which they are read."""
+        """Return the paths of all files of RocketMQ 4's form, in the order in which they are read."""
         found = list(self._below(posixpath.join(self.directory, MORE_FILES), _DEEPEST))
         if self._files.exists(self.main):
             found.append(self.main)
@@ -80,8 +92,9 @@ class RuleFiles:
         """
         texts = instead or {}
         paths = self.paths()
-        paths += [path for path in texts if path not in paths]
-        if not paths:
+        paths += [path for path in texts if path not in (*paths, self.users)]
+        has_users = self.users in texts or self._files.exists(self.users)
+        if not paths and not has_users:
             raise BadAccessFile(f"there is no access control file: neither {self.main} nor a file below {MORE_FILES}")
         accounts: dict[str, AccessAccount] = {}
         patterns: list[AddressPattern] = []
@@ -95,7 +108,21 @@ class RuleFiles:
                     notes.append(f"{path}: account {name}: another file, which is read before, has this accessKey")
                 else:
                     accounts[name] = account
+        for account in self._read_users(texts.get(self.users)) if has_users else ():
+            if account.name in accounts:
+                notes.append(f"{self.users}: user {account.name}: an account has this accessKey, and counts instead")
+            else:
+                accounts[account.name] = account
         return AccessRules(accounts.values(), patterns, notes)
+
+    def _read_users(self, text: str | None) -> list[AccessAccount]:
+        try:
+            data = self._files.read(self.users, LARGEST) if text is None else text.encode()
+            return accounts_of(read_users(data), self._cluster)
+        except OSError as error:
+            raise BadAccessFile(f"{self.users}: {error.strerror or error}") from None
+        except BadPolicy as error:
+            raise BadAccessFile(f"{self.users}: {error}") from None
 
     def _read(self, path: str, text: str | None) -> AccessRules:
         try:

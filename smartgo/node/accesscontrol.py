@@ -48,7 +48,7 @@ def is_enabled(configuration: Configuration) -> bool:
 
 def rule_files(env: IEnvironment, configuration: Configuration) -> RuleFiles:
     """Return the files of a process's access control."""
-    return RuleFiles(env.files, configuration.access.acl_path)
+    return RuleFiles(env.files, configuration.access.acl_path, configuration.broker.broker_cluster_name)
 
 
 def own_key(env: IEnvironment, configuration: Configuration) -> AccessKey | None:

@@ -89,6 +89,50 @@ class AccessTests(InteropCase):
                 self.assertIn("CODE: 1 ", said)
                 self.assertIn(reason, said)
 
+    def test_users(self) -> None:
+        """mqadmin of 5.3 makes users and policies; a producer of 5.3 may do what they say, and no more."""
+        if chosen() is not SMARTGO:
+            return  # 4.9 has none
+        cluster = self._running(registry=False)
+        admin, alice = self._with("5.3", ADMIN), self._with("5.3", ("alice", "alice-secret"))
+        at = f"-n {cluster.namesrv} -b {cluster.broker.address}"
+        for topic in ("orders", "other"):
+            admin.ask("topic", topic=topic, queues=2, address=cluster.broker.address, namesrv=cluster.namesrv)
+        told = admin.mqadmin(
+            f"createUser {at} -u alice -p alice-secret -t Normal",
+            f"createUser {at} -u bob -p bob-secret -t Super",
+            f"createUser {at} -u bob -p bob-secret",
+            f"createAcl {at} -s User:alice -r Topic:ord* -a Pub -d Allow",
+            f"updateUser {at} -u bob -s disable",
+            f"listUser {at}",
+            f"getUser {at} -u bob",
+            f"createAcl {at} -s User:carol -r Topic:T -a Pub -d Allow",
+            f"createAcl {at} -s User:alice -r Group:g* -a Sub,Get -i 10.0.0.0/8,127.0.0.1 -d Deny",
+            f"listAcl {at}",
+            f"getAcl {at} -s User:alice",
+        )
+        self.assertIn("create user to", told[0])
+        self.assertNotIn("create user to", told[2])
+        self.assertIn("create acl to", told[3])
+        for text in told[5:7]:
+            self.assertRegex(text, r"bob +null +Super +disable")
+        self.assertRegex(told[5], r"alice +null +Normal +enable")
+        self.assertNotIn("create acl to", told[7])
+        for text in told[9:]:
+            self.assertRegex(text, r"User:alice +Custom +Topic:ord\* +\[Pub\] +null +Allow")
+            self.assertRegex(text, r"User:alice +Custom +Group:g\* +\[Sub, Get\] +\[10.0.0.0/8, 127.0.0.1\] +Deny")
+        where = {"namesrv": cluster.namesrv}
+        self.assertEqual(len(alice.start("send", topic="orders", count=5, **where).all_of("sent")), 5)
+        self.assertIn(
+            "User:alice has no permission to access Topic:other", self._refused(alice, "send", topic="other", **where)
+        )
+        admin.mqadmin(f"deleteAcl {at} -s User:alice -r Topic:ord*")
+        self.assertIn("has no permission to access Topic:orders", self._refused(alice, "send", topic="orders", **where))
+        admin.mqadmin(f"deleteUser {at} -u alice")
+        self.assertIn("Check signature failed", self._refused(alice, "send", topic="orders", **where))
+        for java in (admin, alice):
+            java.close()
+
     def test_registry(self) -> None:
         """A registry with access control gives routes to those with a key alone."""
         if chosen() is not SMARTGO:

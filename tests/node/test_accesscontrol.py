@@ -301,6 +301,55 @@ class SecuredTests(SynchronousTestCase):
                 if denied:
                     self.assertIn("No permission for group shop: PUB is needed", remark)
 
+    def ask_users(self, key: AccessKey, code: int, body: object = None, **fields: str) -> tuple[int, str, Any]:
+        """Ask for a change of the users; return code, remark and the body of the answer."""
+        command = Command.request(code, fields=fields, body=b"" if body is None else json.dumps(body).encode())
+        key.sign(command)
+        answers: list[Any] = []
+        self.cluster.client.hang_up(BROKER, "the next caller is another one")
+        self.cluster.pump()
+        self.cluster.client.ask(BROKER, command, 3.0).addBoth(answers.append)
+        self.cluster.pump(0.2)
+        (answer,) = answers
+        return answer.code, answer.remark or "", json.loads(answer.body) if answer.body else None
+
+    def test_users(self) -> None:
+        """Users of RocketMQ 5 and their policies are made by requests, and hold at once; no password is told."""
+        alice, other = AccessKey("alice", "alice-secret"), {"password": "x", "userType": "Super"}
+        self.assertEqual(self.ask_users(ADMIN, 3001, {"password": "alice-secret"}, username="alice")[0], 0)
+        self.refused("User:alice has no permission to access Topic:orders", alice, send_command("orders"))
+        policy: dict[str, Any] = {"resource": "Topic:ord*", "actions": ["Pub"], "decision": "Allow"}
+        acl = {"subject": "User:alice", "policies": [{"policyType": "Custom", "entries": [policy]}]}
+        self.assertEqual(self.ask_users(ADMIN, 3006, acl, subject="User:alice")[0], 0)
+        self.assertEqual(self.cluster.signed(alice, send_command("orders")), (0, ""))
+        self.refused("User:alice has no permission to access Topic:other", alice, send_command("other"))
+        self.assertEqual(self.ask_users(ADMIN, 3009, subject="User:alice"), (0, "", acl))
+        self.assertEqual(self.ask_users(ADMIN, 3010, subjectFilter="", resourceFilter="ord"), (0, "", [acl]))
+        told = {"username": "alice", "userType": "Normal", "userStatus": "enable"}
+        self.assertEqual(self.ask_users(ADMIN, 3004, username="alice"), (0, "", told))
+        self.assertEqual(self.ask_users(ADMIN, 3005, filter="a"), (0, "", [told]))
+        self.refused("User:alice has no permission to access Cluster:DefaultCluster", alice, Command.request(3005))
+        policy.update(resource="Cluster:*", actions=["All"])
+        self.assertEqual(self.ask_users(ADMIN, 3007, acl, subject="User:alice")[0], 0)
+        said = "The super user can only be create by super user"
+        self.assertEqual(self.ask_users(alice, 3001, other, username="root"), (16, said, None))
+        self.assertEqual(self.ask_users(alice, 3001, {"password": "x"}, username="bob")[0], 0)
+        self.assertEqual(self.ask_users(ADMIN, 3001, other, username="root")[0], 0)
+        self.assertEqual(self.ask_users(AccessKey("root", "x"), 3001, other, username="root2")[0], 0)
+        for code, remark, asked, body, fields in (
+            (29, "The username is blank", 3001, {"password": "x"}, {}),
+            (29, "The username is blank", 3004, None, {}),
+            (29, "The body of acl is null", 3006, None, {"subject": "User:x"}),
+            (16, "The user is existed", 3001, {"password": "x"}, {"username": "bob"}),
+        ):
+            self.assertEqual(self.ask_users(ADMIN, asked, body, **fields), (code, remark, None))
+        self.assertEqual(self.ask_users(ADMIN, 3008, subject="User:alice", resource="Topic:ord*")[0], 0)
+        self.refused("User:alice has no permission to access Topic:orders", alice, send_command("orders"))
+        self.assertEqual(self.ask_users(ADMIN, 3002, {"userStatus": "disable"}, username="alice")[0], 0)
+        self.refused("Check signature failed for accessKey=alice", alice, send_command("orders"))
+        self.assertEqual(self.ask_users(ADMIN, 3003, username="alice")[0], 0)
+        self.assertEqual(self.ask_users(ADMIN, 3004, username="alice"), (0, "", None))
+
     def test_transactions(self) -> None:
         """A half message is committed by who may publish to its topic, whatever topic the request names (37)."""
         properties = {"UNIQ_KEY": "U", "TRAN_MSG": "true", "PGROUP": "PG"}

@@ -19,6 +19,7 @@ from smartgo.broker.stages.pendingtransactions import TransactionVerdict
 from smartgo.broker.stages.transactions import Transactions
 from smartgo.errors import BadHeader, NoSuchMessage, RequestRefused
 from smartgo.remoting.interfaces import Answer, IPeer, IRequestProcessor
+from smartgo.remoting.origin import asker
 from smartgo.remoting.processor import Processor
 from smartgo.schema import properties as names
 from smartgo.schema.codes import RequestCode
@@ -54,9 +55,11 @@ class TransactionProcessor(Processor):
         verdict = _VERDICTS.get(header.commit_or_rollback)
         if verdict is None:
             return None
-        return Deferred.fromCoroutine(self._end(request, header, verdict))
+        return Deferred.fromCoroutine(self._end(peer, request, header, verdict))
 
-    async def _end(self, request: Command, header: EndTransactionRequest, verdict: TransactionVerdict) -> Answer:
+    async def _end(
+        self, peer: IPeer, request: Command, header: EndTransactionRequest, verdict: TransactionVerdict
+    ) -> Answer:
         try:
             _, stored = await message_at(self._store, header.commit_log_offset)
         except NoSuchMessage:
@@ -66,7 +69,7 @@ class TransactionProcessor(Processor):
         _check(stored, header)
         if self._access is not None:  # clients of 4.9 do not name the topic, and others may name any
             topic = names.find(stored.properties, names.REAL_TOPIC) or ""
-            self._access.check_resource(request, topic, Permission.PUB)
+            self._access.check_resource(request, topic, Permission.PUB, asker(peer).ip)
         appended = await self._transactions.decide(stored, verdict)
         waiting = None if appended is None else self._store.durable(appended)
         if waiting is not None:

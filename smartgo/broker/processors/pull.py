@@ -28,6 +28,7 @@ from smartgo.errors import (
 )
 from smartgo.net.tokenbuckets import TokenBuckets
 from smartgo.remoting.interfaces import Answer, IPeer, IRunSource
+from smartgo.remoting.origin import asker
 from smartgo.remoting.processor import Processor
 from smartgo.remoting.rungrants import RunGrants
 from smartgo.schema import properties as names
@@ -78,11 +79,7 @@ class OffsetMovedEvent(msgspec.Struct, rename="camel"):
 
 @implementer(IRunSource)
 class PullProcessor(Processor):
-    """
-    Answers consumers that ask for messages.
-
-    @ivar grants: see L{IRunSource<smartgo.remoting.interfaces.IRunSource>}.
-    """
+    """Answers consumers that ask for messages; C{grants}: see L{IRunSource<smartgo.remoting.interfaces.IRunSource>}."""
 
     codes = answered_by("pull")
 
@@ -96,8 +93,7 @@ class PullProcessor(Processor):
         self._clock = broker.env.clock
         self._store = broker.store
         self._access = broker.access
-        self._topics = broker.topics
-        self._groups = broker.groups
+        self._topics, self._groups = broker.topics, broker.groups
         self._offsets = broker.offsets
         self._consumers = broker.consumers
         self._long_polls = broker.long_polls
@@ -348,7 +344,8 @@ class PullProcessor(Processor):
         if not self._settings.broker.broker_permission & READ:
             raise self._unreadable()
         if self._access is not None:
-            self._access.check_names(header.access_key or "", request.code, header.topic, header.consumer_group)
+            key, ip = header.access_key, asker(peer).ip
+            self._access.check_names(key, request.code, header.topic, header.consumer_group, ip)
         return self._read(peer, request, header, group, filter, False)
 
     def _moved(self, header: PullRequest, next_offset: int) -> None:

@@ -29,6 +29,7 @@ from smartgo.broker.processors.send import SendProcessor
 from smartgo.broker.processors.sendback import SendBackProcessor
 from smartgo.broker.processors.storeadmin import StoreAdmin
 from smartgo.broker.processors.topicadmin import TopicAdmin
+from smartgo.broker.processors.useradmin import UserAdmin
 from smartgo.broker.sql.lazyparser import LazyParser
 from smartgo.broker.stages.sendstages import send_stages
 from smartgo.remoting.buglog import BugLog
@@ -84,6 +85,7 @@ class RequestProcessors:
             QueueAdmin(broker, filters),
             StoreAdmin(broker),
             AccessAdmin(broker.identity, security.change),
+            UserAdmin(broker, security.change),
             BrokerAdmin(
                 broker.stats,
                 broker.settings,

@@ -20,6 +20,7 @@ from smartgo.broker.stages.retrylimit import RetryTopics, retry_limit
 from smartgo.broker.tables.topics import WRITE
 from smartgo.errors import NoPermission, NoSuchMessage, RequestRefused
 from smartgo.remoting.interfaces import Answer, IPeer, IRequestProcessor
+from smartgo.remoting.origin import asker
 from smartgo.remoting.processor import Processor
 from smartgo.schema import properties as names
 from smartgo.schema.command import Command
@@ -71,7 +72,7 @@ class SendBackProcessor(Processor):
         except NoSuchMessage:
             raise RequestRefused(f"look message by offset failed, {header.offset}") from None
         if self._access is not None:  # the request may name any topic as the message's
-            self._access.check_resource(request, stored.topic, Permission.SUB)
+            self._access.check_resource(request, stored.topic, Permission.SUB, asker(peer).ip)
         properties = decode(stored.properties)
         properties.setdefault(names.RETRY_TOPIC, stored.topic)
         properties[names.WAIT] = "false"

@@ -74,7 +74,7 @@ _BY_CODE: Final[Mapping[int, int]] = {
 _NO_ROUTE: Final = re.compile(r"No topic route info in name server for the topic: (\S+)")  # of a registry
 _DENIED: Final = re.compile(
     "AclException|No accessKey is configured|Check signature failed|Need admin permission"
-    "|No permission for (topic|group) "
+    "|No permission for (topic|group) |has no permission to access "
 )
 """What a broker or registry with access control answers, with a code that says no more than that something is wrong."""
 

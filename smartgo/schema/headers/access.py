@@ -1,8 +1,8 @@
 """
-Headers about the access control of 4.x: 50, 51, 52, 53.
+Headers about access control: of 4.x (50, 51, 52, 53), and of 5.x (3001 to 3010).
 
 Source: C{CreateAccessConfigRequestHeader}, C{DeleteAccessConfigRequestHeader}, C{GetBrokerAclConfigResponseHeader} and
-C{UpdateGlobalWhiteAddrsConfigRequestHeader} of RocketMQ 4.9.8.
+C{UpdateGlobalWhiteAddrsConfigRequestHeader} of RocketMQ 4.9.8; C{CreateUserRequestHeader} and its like of 5.3.3.
 """
 
 from __future__ import annotations
@@ -60,3 +60,36 @@ class AccessVersionResponse(Header, gc=False):
     broker_name: str = field(name="brokerName")
     broker_addr: str = field(name="brokerAddr")
     cluster_name: str = field(name="clusterName")
+
+
+class UserRequest(Header, gc=False):
+    """3001 to 3004: a user of RocketMQ 5."""
+
+    username: str | None = None
+
+
+class ListUsersRequest(Header, gc=False):
+    """3005: the users whose names have a part."""
+
+    part: str | None = field(name="filter", default=None)
+
+
+class SubjectRequest(Header, gc=False):
+    """3006, 3007 and 3009: whose policies."""
+
+    subject: str
+
+
+class DeletePoliciesRequest(Header, gc=False):
+    """3008: the policies of a subject, or the entry for one resource of one of them."""
+
+    subject: str
+    policy_type: str | None = field(name="policyType", default=None)
+    resource: str | None = None
+
+
+class ListPoliciesRequest(Header, gc=False):
+    """3010: the policies whose subjects and resources have certain parts."""
+
+    subject_part: str | None = field(name="subjectFilter", default=None)
+    resource_part: str | None = field(name="resourceFilter", default=None)
