@@ -74,6 +74,22 @@ class WireTests(ClusterTestCase):
         self.result(self.consumer.assign([]))
         self.assertEqual(self.consumer.queues, [])
 
+    def test_limit_of_topic(self) -> None:
+        """A limit of the topic is shared by its assigned queues, and shared anew when there are more of them."""
+        asked: list[int] = []
+
+        def count(limits: Thresholds, queues: int) -> Thresholds:
+            asked.append(queues)
+            return limits
+
+        self.patch(Thresholds, "of_queue", count)
+        self.consumer.subscribe("T")
+        self.result(self.consumer.start())
+        self.assertEqual(asked[-2:], [2, 2])
+        self.routes["T"] = route(("a", 10001), queues=3)
+        self.pass_time(31.0, 0.5)
+        self.assertEqual(asked[-3:], [3, 3, 3])
+
     def test_order_of_calls(self) -> None:
         """It either subscribes or assigns, starts once, and polls while it runs."""
         self.consumer.subscribe("T")

@@ -184,7 +184,13 @@ class Assignment:
         wanted = list(dict.fromkeys(mine))
         for queue in [one for one in self.queues if one.topic == topic and one not in wanted]:
             await self._give_up(queue)
-        fresh = [one for one in wanted if one not in self.queues]
+        await self._take([one for one in wanted if one not in self.queues])
+        ours = [pulling.held for queue, pulling in self.queues.items() if queue.topic == topic]
+        for held in ours:
+            held.limit(self._thresholds.of_queue(len(ours)))
+
+    async def _take(self, fresh: list[MessageQueue]) -> None:
+        """Start queues that are assigned anew; those that cannot be read now are tried again in the next round."""
         if not fresh:
             return
         if self._settings.locks:
@@ -210,7 +216,7 @@ class Assignment:
             held = ProcessQueue(queue, offset, self._thresholds, self._clock.seconds())
             if self._settings.locks:
                 held.lock(granted=True, now=self._clock.seconds())
-            self.queues[queue] = self._pulling(held, self._wants[topic])
+            self.queues[queue] = self._pulling(held, self._wants[queue.topic])
             self.queues[queue].start()
 
     async def _first_offset(self, queue: MessageQueue) -> int:
@@ -246,7 +252,8 @@ class Assignment:
         pulling = self.queues[queue]
         pulling.held.drop()
         pulling.stop()
-        held = ProcessQueue(queue, offset, self._thresholds, self._clock.seconds())
+        shared = self._thresholds.of_queue(sum(one.topic == queue.topic for one in self.queues))
+        held = ProcessQueue(queue, offset, shared, self._clock.seconds())
         self.queues[queue] = self._pulling(held, self._wants[queue.topic])
         self.queues[queue].start()
 

@@ -28,11 +28,30 @@ class Thresholds(msgspec.Struct, frozen=True, kw_only=True):
     @ivar count: the number of messages.
     @ivar size: the bytes of their bodies.
     @ivar span: the distance between their first and last offset; C{None} for any (orderly consumers).
+    @ivar topic_count: the number of messages of all assigned queues of a topic, which is divided among these queues and
+        takes the place of C{count}; C{None} for no such limit.
+    @ivar topic_size: the same of the bytes of their bodies, in the place of C{size}.
     """
 
     count: int = 1000
     size: int = 100 * MIB
     span: int | None = 2000
+    topic_count: int | None = None
+    topic_size: int | None = None
+
+    def of_queue(self, queues: int) -> Thresholds:
+        """
+        Return the limits of one queue of a topic of which C{queues} are assigned.
+
+            >>> Thresholds(topic_count=100).of_queue(4).count
+            25
+        """
+        found = self
+        if self.topic_count is not None:
+            found = msgspec.structs.replace(found, count=max(1, self.topic_count // queues))
+        if self.topic_size is not None:
+            found = msgspec.structs.replace(found, size=max(1, self.topic_size // queues))
+        return found
 
 
 class ProcessQueue:
@@ -119,6 +138,12 @@ class ProcessQueue:
     def commit_offset(self) -> int:
         """Return the offset to commit: the lowest one that is not consumed, or that of the next pull."""
         return self._order[0] if self._order else self.next_offset
+
+    def limit(self, thresholds: Thresholds) -> None:
+        """Set other limits: another number of queues shares those of the topic."""
+        self._thresholds = thresholds
+        if self._room and self.full is None:
+            self._room.fire(None)
 
     # -- flow control ----------------------------------------------------------------------------------------
 

@@ -91,6 +91,25 @@ class FlowControlTests(SynchronousTestCase):
             self.successResultOf(room)
         self.successResultOf(held.room())
 
+    def test_of_topic(self) -> None:
+        """Limits of a topic are divided among its assigned queues, in the place of those of a queue; one at least."""
+        limits = Thresholds(topic_count=10, topic_size=100)
+        self.assertEqual((limits.of_queue(3).count, limits.of_queue(3).size, limits.of_queue(3).span), (3, 33, 2000))
+        self.assertEqual((limits.of_queue(1000).count, limits.of_queue(1000).size), (1, 1))
+        self.assertEqual(Thresholds(count=7, size=8).of_queue(3), Thresholds(count=7, size=8))
+
+    def test_other_limits(self) -> None:
+        """Higher limits give room at once, lower ones take it with the next message."""
+        held = ProcessQueue(QUEUE, 0, Thresholds(count=2), 0.0)
+        held.put([message(at) for at in range(4)])
+        room = held.room()
+        held.limit(Thresholds(count=3))
+        self.assertNoResult(room)
+        held.limit(Thresholds(count=4))
+        self.successResultOf(room)
+        held.limit(Thresholds(count=1))
+        self.assertIn("more than 1", held.full or "")
+
     def test_idle(self) -> None:
         """Whoever waits for the listener hears when its last call has ended."""
         held = ProcessQueue(QUEUE, 0, Thresholds(), 0.0)
