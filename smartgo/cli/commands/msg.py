@@ -10,6 +10,7 @@ from typing import Final
 import click
 import msgspec
 
+from smartgo.cli.commands.msgtrace import trace
 from smartgo.cli.commands.search import TOPIC, push, search, track
 from smartgo.cli.commands.sendconsume import as_members, as_text, sent_to
 from smartgo.cli.commands.tail import TAG, tail
@@ -67,12 +68,13 @@ UNTIL = click.option(
         "smartgo msg search Orders --key order-7",
         "smartgo msg show 7F0000010000277E0000000000000190",
         "smartgo msg track 7F0000010000277E0000000000000190",
+        "smartgo msg trace 7F00000175E76D60D25B73268E900001",
         "smartgo msg tail Orders",
         "smartgo msg export Orders --from 2030-12-31T08:00 > orders.jsonl",
     )
 )
 def msg() -> None:
-    """Search, show and track messages; tail, export and resend them."""
+    """Search, show, track and trace messages; tail, export and resend them."""
 
 
 @msg.command(
@@ -346,5 +348,5 @@ def resend(
     cluster.do(work, one=True)
 
 
-for _command in (search, track, tail, push):
+for _command in (search, track, trace, tail, push):
     msg.add_command(_command)

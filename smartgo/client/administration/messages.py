@@ -12,14 +12,17 @@ from smartgo.client.administration.asking import Asking, deferred
 from smartgo.client.administration.topics import Topics
 from smartgo.client.internal.reading import QueueQueries
 from smartgo.client.internal.records import FoundMessage, readable
-from smartgo.client.internal.search import BrokerSearch, address_in
+from smartgo.client.internal.search import BrokerSearch, address_in, at_limit
 from smartgo.client.internal.topicsweep import in_order, sweep
+from smartgo.client.internal.tracetimeline import MessageTrace, TraceMessage, timeline
 from smartgo.client.internal.waitingmessages import find_waiting
 from smartgo.client.messages import ReceivedMessage, received
-from smartgo.errors import BadCompression, BadHeader, BodyTooLong, CallFailed, NoSuchMessage
+from smartgo.errors import BadCompression, BadHeader, BodyTooLong, CallFailed, NoSuchMessage, PeerRefused
 from smartgo.schema.bodies import MessageQueue
+from smartgo.schema.codes import ResponseCode
 from smartgo.schema.headerfields import INT64_MAX
 from smartgo.schema.message import UniqueId
+from smartgo.schema.topics import TRACE_TOPIC
 
 
 class Messages:
@@ -126,6 +129,34 @@ class Messages:
             raise NoSuchMessage(f"broker {queue.broker_name} has no topic {queue.topic}")
         reader = QueueQueries(self._asking.client, lambda broker: succeed(places[broker]))
         return _opened(await reader.at(queue, offset))
+
+    @deferred
+    async def trace(self, id: str, topic: str = TRACE_TOPIC) -> MessageTrace:
+        """
+        Return what clients wrote about a message into the topic of traces; no events if they wrote nothing, or if there
+        is no such topic.
+
+        @param id: its unique id, or the offset id of a stored copy.
+        @param topic: the topic of traces.
+        """
+        try:
+            brokers = await self._topics.places(topic)
+        except PeerRefused as refusal:
+            if refusal.code != ResponseCode.TOPIC_NOT_EXIST:
+                raise
+            return MessageTrace(events=[])
+        wanted, found = id, await self._search.by_key(topic, id, brokers)
+        if not found:
+            try:
+                unique = (await self._stored(id)).message_id
+            except (NoSuchMessage, BadHeader):
+                unique = id
+            if unique != id:
+                wanted, found = unique, await self._search.by_key(topic, unique, brokers)
+        messages = [TraceMessage(one.body, one.born_host.rpartition(":")[0], one.stored_ms) for one in readable(found)]
+        result = timeline(wanted, messages)
+        result.more = at_limit(found)
+        return result
 
     # -- several ---------------------------------------------------------------------------------------------
 

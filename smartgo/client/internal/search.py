@@ -8,7 +8,8 @@ Source: C{client/impl/MQAdminImpl.java}; docs/spec/search.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
 from typing import Final
 
 from smartgo.client.administration.asking import Asking
@@ -104,6 +105,11 @@ class BrokerSearch:
             if one.stored.topic == header.topic and meant(one)
         }
         return sorted(hits.values(), key=lambda one: (one.stored.stored_ms, one.broker, one.stored.physical_offset))
+
+
+def at_limit(found: Sequence[FoundMessage]) -> bool:
+    """Tell whether a broker brought as many messages for a key as it may, so that it may have more."""
+    return any(count >= KEY_LIMIT for count in Counter(one.broker for one in found).values())
 
 
 def address_in(offset_id: str) -> str:

@@ -52,6 +52,7 @@ from smartgo.ops.resources.tail import TailApi
 from smartgo.ops.resources.topicgroups import TopicGroupsApi
 from smartgo.ops.resources.topicroutes import TopicRoutesApi
 from smartgo.ops.resources.topics import TopicsApi
+from smartgo.ops.resources.trace import TraceApi
 from smartgo.ops.security.audit import AuditLog
 from smartgo.ops.security.requestguard import RequestGuard
 from smartgo.ops.security.sessions import SessionTable
@@ -142,6 +143,7 @@ def all_resources(parts: ResourceParts) -> list[object]:
         SearchApi(view, jobs, inflater),
         FoundApi(view, jobs, inflater),
         ExplainApi(view, plans),
+        TraceApi(view, inflater),
         SendApi(env.clock, outbox),
         DeadApi(view, inflater),
         ResendApi(view, outbox, jobs, inflater),

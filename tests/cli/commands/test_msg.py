@@ -16,9 +16,13 @@ from smartgo.errors import CallTimedOut, PeerRefused
 from smartgo.schema import properties
 from smartgo.schema.codes import ResponseCode
 from smartgo.schema.message import NewMessage as Stored
+from smartgo.schema.messagetrace import encode as encode_trace
 from smartgo.schema.record import encode
+from smartgo.schema.topics import TRACE_TOPIC
 from tests.broker.cluster.test_replication import Pair
 from tests.cli.case import ClusterCase, CommandCase
+from tests.client.internal.test_tracetimeline import begun
+from tests.ops.resources.test_trace import sent as traced
 
 
 class MessageTests(ClusterCase):
@@ -52,6 +56,21 @@ class MessageTests(ClusterCase):
         self.assertEqual((fields["queue_offset"], fields["topic"], fields["magic"]), ("1", "T", "0xDAA320A7"))
         self.assertEqual(sum(one["size"] for one in record["fields"]), record["size"])
         self.assertIn("physical_offset", self.out("msg", "show", self.ids[1], "--as", "record"))
+
+    def test_trace(self) -> None:
+        """What clients traced of a message is shown as a table and as JSON; without traces the command says so."""
+        self.assertIn("has no trace of message", self.refused("msg", "trace", f"{1:032X}", status=1))
+        calls = encode_trace(begun("r", 2000, retries=2, message=f"{1:032X}"))
+        found = {"KEYS": f"{1:032X} k1", "UNIQ_KEY": f"{77:032X}"}
+        self.cluster.send(TRACE_TOPIC, (traced(f"{1:032X}") + calls).encode(), properties=found)
+        self.cluster.pump(1.0)
+        for one in (f"{1:032X}", self.ids[1]):
+            rows = self.json("msg", "trace", one)
+            self.assertEqual([event["kind"] for event in rows["events"]], ["produced", "consumed"])
+        text = self.out("msg", "trace", f"{1:032X}")
+        self.assertIn("3 ms", text)
+        self.assertIn("no end is known, redelivery 2", text)
+        self.assertEqual(self.json("msg", "trace", f"{2:032X}")["events"], [])
 
     def test_search(self) -> None:
         """Messages are found by key, also within a time, by either id, by place, and by what their bodies hold."""

@@ -10,8 +10,11 @@ from urllib.parse import quote
 
 from twisted.internet.defer import Deferred
 
+from smartgo.client.client import Client
 from smartgo.client.internal.copystates import CopyStates
 from smartgo.client.internal.redeliveries import Fate
+from smartgo.client.messages import Message, SendResult
+from smartgo.client.producer import Producer
 from smartgo.ops.alerts.table import RuleAdjustment
 from smartgo.ops.security.principals import Principal
 from smartgo.ops.web.jobs import RestJob
@@ -321,6 +324,34 @@ class PagesTests(ConsoleCase):
         page.get_by_role("heading", name="Delivery check").wait_for()
         page.locator(".checked").nth(3).wait_for()
         self.assertTrue(page.locator(".verdict .badge").inner_text())
+
+    async def send_traced(self) -> SendResult:
+        """Send a message with a client that writes traces, which are there when this returns."""
+        client = Client(self.live.env, f"127.0.0.1:{self.live.registry_port}", "traced", trace=True)
+        producer = Producer(client, "shop")
+        await producer.start()
+        sent: SendResult = await producer.send(Message(topic="Orders", body=b"traced"))
+        await client.stop()
+        self.ops.view.forget()
+        return sent
+
+    @in_browser()
+    def test_history(self, page: Page) -> None:
+        """The page of a message tells what happened to it: its traces, where it is stored, and the groups' states."""
+        self.do(self.fill)
+        (sent,) = self.do(self.send, "Orders", b"plain")
+        self.go(page, f"messages/{sent.message_id}?topic=Orders&tab=history")
+        steps = page.get_by_role("list", name="What happened to this message").get_by_role("listitem")
+        steps.filter(has_text="Stored by broker broker-a").wait_for()
+        steps.filter(has_text="Sent by 127.0.0.1").wait_for()
+        steps.filter(has_text="audit").wait_for()
+        page.get_by_text("no client writes traces").wait_for()
+        traced = self.do(self.send_traced)
+        self.go(page, f"messages/{traced.message_id}?topic=Orders&tab=history")
+        told = steps.filter(has_text="sent it, and the broker stored it, in")
+        told.wait_for()
+        self.assertIn("shop", told.inner_text())
+        self.assertEqual(steps.filter(has_text="Sent by").count(), 0)
 
     @in_browser()
     def test_cancel_a_search(self, page: Page) -> None:

@@ -55,6 +55,7 @@ VIEWS: Final = {
     "/messages/{id}": ("partial", f"/messages/{UNIQUE}?topic=Orders"),
     "/messages/{id}/groups": ("partial", f"/messages/{UNIQUE}/groups?topic=Orders"),
     "/messages/{id}/explain": ("partial", f"/messages/{UNIQUE}/explain?topic=Orders&group=audit"),
+    "/messages/{id}/trace": ("partial", f"/messages/{UNIQUE}/trace?traceTopic=Orders"),
     "/dlq": ("partial", "/dlq"),
     "/dlq/{name}": ("partial", "/dlq/audit"),
     "/dlq/{name}/export": ("lines", "/dlq/audit/export"),

@@ -94,7 +94,7 @@ final class Consumers {
      */
     static Map<String, Object> push(Command command) throws Exception {
         DefaultMQPushConsumer consumer = new DefaultMQPushConsumer(command.text("group"), Access.hook(),
-            new AllocateMessageQueueAveragely());
+            new AllocateMessageQueueAveragely(), command.flag("trace"), null);
         consumer.setNamesrvAddr(command.text("namesrv"));
         consumer.setInstanceName("push" + INSTANCES.incrementAndGet() + "-" + ProcessHandle.current().pid());
         consumer.setVipChannelEnabled(false);

@@ -61,11 +61,13 @@ final class Producers {
     private static DefaultMQProducer producer(Command command) throws Exception {
         String group = command.text("group", "interop-producer");
         String key = String.join("|", command.text("namesrv"), group, command.text("timeoutMs", ""),
-            command.text("retries", ""), command.text("compressType", ""));
+            command.text("retries", ""), command.text("compressType", ""), String.valueOf(command.flag("trace")));
         synchronized (STARTED) {
             DefaultMQProducer producer = STARTED.get(key);
             if (producer == null) {
-                producer = prepare(new DefaultMQProducer(group, Access.hook()), command);
+                producer = prepare(
+                    command.flag("trace") ? new DefaultMQProducer(group, Access.hook(), true, null)
+                        : new DefaultMQProducer(group, Access.hook()), command);
                 producer.start();
                 STARTED.put(key, producer);
             }

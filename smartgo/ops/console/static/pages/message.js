@@ -8,9 +8,10 @@ import { Badge, Button, Card, Code, Copy, Empty, Facts, Failure, LinkButton, Loa
 import { useResource } from "../app/resource.js";
 import { go, href } from "../app/router.js";
 import { RemoteTable, Table } from "../app/table.js";
+import { History } from "./messagehistory.js";
 import { NameField } from "./topicfield.js";
 
-const TABS = ["body", "properties", "record", "delivery"];
+const TABS = ["body", "properties", "record", "delivery", "history"];
 
 export function Message({ id, query }) {
   const which = { topic: query.topic, broker: query.broker };
@@ -56,7 +57,7 @@ export function Message({ id, query }) {
           />
         <//>
         <${Tabs} tabs=${tabs} chosen=${tab} label=${t("message.title")} />
-        ${tab === "properties" ? html`<${Properties} message=${found} />` : tab === "record" ? html`<${Record} message=${found} />` : tab === "delivery" ? html`<${Delivery} message=${found} />` : html`<${Body} body=${found.body} />`}`}
+        ${tab === "properties" ? html`<${Properties} message=${found} />` : tab === "record" ? html`<${Record} message=${found} />` : tab === "delivery" ? html`<${Delivery} message=${found} />` : tab === "history" ? html`<${History} message=${found} states=${STATES} />` : html`<${Body} body=${found.body} />`}`}
     <//>
   <//>`;
 }
