@@ -65,6 +65,7 @@ def compiled():
 
 MODULES, OPTIONS = compiled()
 
+OTEL = ["opentelemetry-api>=1.30,<2", "opentelemetry-exporter-otlp-proto-http>=1.30,<2", "opentelemetry-sdk>=1.30,<2"]
 SPARK = ["numpy", "pandas>=2.2,<3", "plotly>=6", "pyarrow>=18", "pyspark>=4.3,<5"]
 
 setup(
@@ -118,7 +119,7 @@ setup(
         "zope.interface>=6.4",
         "zstandard>=0.22",
     ],
-    extras_require={"export": ["pyarrow>=18"], "spark": SPARK, "speed": ["numpy"]},
+    extras_require={"export": ["pyarrow>=18"], "otel": OTEL, "spark": SPARK, "speed": ["numpy"]},
     entry_points={
         "console_scripts": ["smartgo = smartgo.cli.main:main", "smartgo-spark = smartgo.spark.job:main"],
         "pytest11": ["smartgo = smartgo.testing.pytestplugin"],

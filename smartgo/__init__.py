@@ -42,6 +42,7 @@ if TYPE_CHECKING:
     from smartgo.client.pullconsumer import PullConsumer as PullConsumer
     from smartgo.client.pullconsumer import PullResult as PullResult
     from smartgo.client.pullconsumer import PullStatus as PullStatus
+    from smartgo.client.tracesettings import Tracing as Tracing
     from smartgo.client.transactions import LocalTransaction as LocalTransaction
     from smartgo.client.transactions import TransactionCheck as TransactionCheck
     from smartgo.client.transactions import TransactionProducer as TransactionProducer
@@ -85,6 +86,7 @@ _MODULES: Final = {
     "smartgo.client.messages": ("BODY_LIMIT", "Message", "ReceivedMessage", "SendResult", "SendStatus"),
     "smartgo.client.producer": ("Producer",),
     "smartgo.client.pullconsumer": ("PullConsumer", "PullResult", "PullStatus"),
+    "smartgo.client.tracesettings": ("Tracing",),
     "smartgo.client.transactions": (
         "LocalTransaction", "TransactionCheck", "TransactionProducer", "TransactionResult", "TransactionState",
     ),

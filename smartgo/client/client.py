@@ -26,6 +26,7 @@ from smartgo.client.internal.outages import BrokerOutages
 from smartgo.client.internal.replies import AwaitedReplies
 from smartgo.client.internal.route import RouteCache, parse_registries
 from smartgo.client.internal.served import ServedRequests
+from smartgo.client.tracesettings import Tracing, tracing_of
 from smartgo.env.interfaces import IEnvironment
 from smartgo.errors import BadHeader, CallFailed, PeerRefused, SettingError
 from smartgo.net.memorybudget import MemoryBudget
@@ -106,7 +107,7 @@ class Client:
         tls: ClientTLS | None = None,
         embedding: Embedding | None = None,
         access_key: AccessKey | None = None,
-        trace: bool | str = False,
+        trace: bool | str | Tracing = False,
     ) -> None:
         """
         @param env: clock, network, threads and files: L{RealEnvironment<smartgo.env.real.RealEnvironment>}, outside of
@@ -118,12 +119,12 @@ class Client:
         @param access_key: signs each request, for registries and brokers with access control; by default none is
             signed.
         @param trace: write message traces (C{docs/tracing.rst}): to C{RMQ_SYS_TRACE_TOPIC}, or to the topic of this
-            name.
+            name. L{Tracing<smartgo.client.tracesettings.Tracing>} can also ask for OpenTelemetry spans.
         @raise SettingError: no registry is given, or an address cannot be read.
         @raise BadName: the name of the topic of traces breaks the rules.
         """
         self.env = env
-        self.events = Events(trace)
+        self.events = Events(tracing_of(trace))
         embedding = Embedding() if embedding is None else embedding
         self.registries = parse_registries(registries) if isinstance(registries, str) else tuple(registries)
         if not self.registries:

@@ -17,6 +17,7 @@ from smartgo.client.client import Client, header_of, succeeded
 from smartgo.client.filters import Sql
 from smartgo.client.internal.route import MASTER
 from smartgo.client.internal.subscription import EVERYTHING, subscription, wanted
+from smartgo.client.internal.tracing import events_of
 from smartgo.client.messages import ReceivedMessage, decode_messages
 from smartgo.errors import NotConnected, PeerRefused
 from smartgo.schema.bodies import CheckClientBody, MessageQueue, SubscriptionData
@@ -277,6 +278,7 @@ class PullConsumer:
         check_group(group)
         self.group = group
         self._client = client
+        self._events = events_of(client)
         self._calls = QueueCalls(client, group)
 
     def queues(self, topic: str) -> Deferred[tuple[MessageQueue, ...]]:
@@ -314,7 +316,12 @@ class PullConsumer:
         wants = subscription(queue.topic, expression, self._client.env.clock.wall_ms())
         await self._client.routes.find(queue.topic)
         timeout = hold + ANSWER
-        return await self._calls.pull(queue, offset, wants, limit, hold, timeout, send_subscription=True)
+        begin = self._client.env.clock.seconds()
+        result = await self._calls.pull(queue, offset, wants, limit, hold, timeout, send_subscription=True)
+        if result.messages and self._events:
+            seconds = self._client.env.clock.seconds() - begin
+            self._events.received(self.group, queue, result.messages, seconds)
+        return result
 
     def max_offset(self, queue: MessageQueue) -> Deferred[int]:
         """Return the end of a queue: the offset that its next message will have. Fails as L{pull} does."""

@@ -49,6 +49,13 @@ class ExampleTests(ClusterCase):
         self.assertEqual(lines, ["lag 0", "lag 10"])
 
     @coroutine
+    async def test_tracing(self) -> None:
+        """The example of tracing reads the traces of its own client: sent by one group, consumed by the other."""
+        example, lines = self.load("tracing.py")
+        await example["work"](self.reactor, self.node.registry)
+        self.assertEqual(lines, ["produced by shop: stored", "consumed by billing: success"])
+
+    @coroutine
     async def test_transactions(self) -> None:
         """The example of transactions takes one order and rolls back the other; there is one message."""
         example, lines = self.load("transactions.py")

@@ -65,7 +65,12 @@ class VersionTests(SynchronousTestCase):
         )
 
 
-MODULES = {"prometheus-client": "prometheus_client", "pyyaml": "yaml", "service-identity": "service_identity"}
+MODULES = {
+    "opentelemetry-api": "opentelemetry",
+    "prometheus-client": "prometheus_client",
+    "pyyaml": "yaml",
+    "service-identity": "service_identity",
+}
 """The module of a package, where its name differs."""
 NOT_IMPORTED = {"txaio"}
 """Packages that stay for what is to come: docs/decisions/dependencies.rst says why."""
@@ -99,7 +104,13 @@ class ImportTests(SynchronousTestCase):
 
     def test_named(self) -> None:
         """Every module that is imported comes with a package that smartgo, or one of its extras, names."""
-        named = {each.name for each in asked_for("install_requires")} | {"numpy", "plotly", "pyarrow", "pyspark"}
+        named = {each.name for each in asked_for("install_requires")} | {
+            "numpy",
+            "opentelemetry-api",
+            "plotly",
+            "pyarrow",
+            "pyspark",
+        }
         self.assertEqual(imported() - {MODULES.get(name, name.split(".")[0]) for name in named}, BROUGHT)
 
     def test_documented(self) -> None:

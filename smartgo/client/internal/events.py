@@ -16,10 +16,10 @@ from twisted.python.failure import Failure
 
 from smartgo.client.listening import ConsumeLater, Listener, outcome
 from smartgo.client.messages import ReceivedMessage, SendResult
+from smartgo.client.tracesettings import Tracing
 from smartgo.env.interfaces import IClock
 from smartgo.schema.bodies import MessageQueue
 from smartgo.schema.headers.send import SendResponse
-from smartgo.schema.topics import TRACE_TOPIC, check_topic
 
 _log = Logger()
 
@@ -141,6 +141,9 @@ class ClientEvents:
         @param from_check: whether the broker had asked for it.
         """
 
+    def received(self, group: str, queue: MessageQueue, messages: list[ReceivedMessage], seconds: float) -> None:
+        """Note that a pull consumer got messages, after this many seconds."""
+
     def stop(self) -> Deferred[None] | None:
         """Send what is kept; the client closes its connections when the Deferred fires."""
         return None
@@ -151,22 +154,14 @@ class Events(ClientEvents):
     The listeners of a client, as one; false if there are none.
 
     @ivar listeners: the listeners; L{smartgo.client.internal.tracing.events_of} makes those that are asked for.
-    @ivar trace_topic: the topic of message traces; C{""} to write none.
+    @ivar tracing: the listeners that are asked for; C{made}: whether they were made.
     """
 
-    def __init__(self, trace: bool | str = False) -> None:
-        """
-        @param trace: whether message traces are asked for, or the name of their topic.
-        @raise BadName: the name breaks the rules.
-        """
+    def __init__(self, tracing: Tracing | None = None) -> None:
+        """@param tracing: the listeners that are asked for; C{None} for none."""
         self.listeners: list[ClientEvents] = []
-        self.trace_topic = ""
-        if isinstance(trace, str):
-            if trace:
-                check_topic(trace)
-            self.trace_topic = trace
-        elif trace:
-            self.trace_topic = TRACE_TOPIC
+        self.tracing = Tracing() if tracing is None else tracing
+        self.made = False
 
     def __bool__(self) -> bool:
         return bool(self.listeners)
@@ -208,6 +203,11 @@ class Events(ClientEvents):
         """Tell all listeners."""
         for one in self.listeners:
             self._guarded(one.transaction_ended, group, topic, found, address, id, state, from_check)
+
+    def received(self, group: str, queue: MessageQueue, messages: list[ReceivedMessage], seconds: float) -> None:
+        """Tell all listeners."""
+        for one in self.listeners:
+            self._guarded(one.received, group, queue, messages, seconds)
 
     async def end(self) -> None:
         """Stop all listeners."""
