@@ -57,11 +57,26 @@ def acl() -> None:
 @click.option(
     "--directory",
     metavar="DIR",
-    help="The directory of plain_acl.yml (aclPath).  [default: conf below ROCKETMQ_HOME or SMARTGO_HOME, or ~]",
+    help="The directory of plain_acl.yml and users.json (aclPath).  [default: conf below ROCKETMQ_HOME or SMARTGO_HOME,"
+    " or ~]",
+)
+@click.option(
+    "--cluster",
+    metavar="CLUSTER",
+    default="DefaultCluster",
+    show_default=True,
+    help="The broker's cluster (brokerClusterName), which policies of users may name.",
 )
 @OUTPUT
 def test(
-    key: str, code: int, topic: str | None, group: str | None, ip: str, directory: str | None, output: str
+    key: str,
+    code: int,
+    topic: str | None,
+    group: str | None,
+    ip: str,
+    directory: str | None,
+    cluster: str,
+    output: str,
 ) -> None:
     """Say whether requests of KEY with CODE are allowed by the files in a directory, and which line decides.
 
@@ -71,7 +86,7 @@ def test(
 
     async def work(env: IEnvironment) -> None:
         home = next((found for name in _HOMES if (found := env.host.variable(name))), env.host.home())
-        rules = RuleFiles(env.files, directory or posixpath.join(home, "conf")).read()
+        rules = RuleFiles(env.files, directory or posixpath.join(home, "conf"), cluster).read()
         decision, signature = explain(rules, key, code, topic, group, ip)
         decided.append(decision.allowed)
         row = DecisionRow(decision.allowed, decision.reason, signature)

@@ -45,6 +45,27 @@ class AclTests(CommandCase):
         self.assertIn("Need admin permission", reason)
         self.decided(True, "an-admin", "UPDATE_BROKER_CONFIG")
 
+    def test_users(self) -> None:
+        """Of users of RocketMQ 5 the policy that decides is named; source addresses and the cluster count."""
+        entries = [
+            {"resource": "Topic:ord*", "actions": ["Pub"], "sourceIps": ["10.0.0.0/8"], "decision": "Allow"},
+            {"resource": "Cluster:c1", "actions": ["Update"], "decision": "Allow"},
+        ]
+        content = {
+            "users": [{"username": "alice", "password": "secret", "userType": "Normal", "userStatus": "enable"}],
+            "acls": [{"subject": "User:alice", "policies": [{"policyType": "Custom", "entries": entries}]}],
+        }
+        self.env.files.create("/conf/users.json", json.dumps(content).encode())
+        send = ("alice", "310", "--topic", "orders")
+        reason, _ = self.decided(True, *send, "--from", "10.0.0.1")
+        self.assertEqual(reason, "the policy for Topic:ord* allows Pub from 10.0.0.0/8")
+        reason, _ = self.decided(False, *send, "--from", "11.0.0.1")
+        self.assertEqual(
+            reason, "User:alice has no permission to access Topic:orders, no policy for Topic:orders has Pub"
+        )
+        self.decided(True, "alice", "UPDATE_BROKER_CONFIG", "--cluster", "c1")
+        self.decided(False, "alice", "UPDATE_BROKER_CONFIG")
+
     def test_signature(self) -> None:
         """An address without signatures is named."""
         _, signature = self.decided(True, "an-admin", "25", "--from", "10.0.0.1")
