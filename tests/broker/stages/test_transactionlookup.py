@@ -10,7 +10,7 @@ from smartgo.schema.headers.messages import ResumeCheckRequest
 from smartgo.schema.headers.send import SendResponse
 from smartgo.schema.message import COMMIT, ROLLBACK, StoredMessage
 from smartgo.schema.topics import CHECK_MAX_TIME_TOPIC
-from tests.broker.stages.test_transactions import TransactionCase
+from tests.broker.transactioncase import TransactionCase
 
 
 class GivenUpCase(TransactionCase):

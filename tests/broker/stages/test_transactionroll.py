@@ -11,7 +11,7 @@ from smartgo.schema.topics import HALF_TOPIC
 from smartgo.store.interfaces import Appended
 from smartgo.store.logcopies import LogCopies
 from tests.broker.fakecluster import Cluster
-from tests.broker.stages.test_transactions import TransactionCase
+from tests.broker.transactioncase import TransactionCase
 from tests.store.stores import power_off
 
 _FILE = 1 << 20

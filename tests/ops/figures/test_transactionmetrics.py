@@ -9,7 +9,7 @@ from smartgo.ops.figures.transactionmetrics import transaction_metrics
 from smartgo.schema.message import COMMIT
 from smartgo.schema.topics import HALF_TOPIC
 from smartgo.schema.transactions import TRANSACTION_GROUP
-from tests.broker.stages.test_transactions import TransactionCase
+from tests.broker.transactioncase import TransactionCase
 
 
 class TransactionMetricsTests(TransactionCase):
