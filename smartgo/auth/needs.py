@@ -245,6 +245,7 @@ _OF_ADMINS: Final = (
     # smartgo's own
     RequestCode.GET_LOG_TAIL, RequestCode.GET_RETENTION, RequestCode.BACKUP_STORE,
     RequestCode.GET_STORE_STATE, RequestCode.SCRUB_STORE, RequestCode.FIND_MISSING_QUEUES,
+    RequestCode.LIST_TRANSACTIONS,
 )  # fmt: skip
 
 NEEDS: Final[Mapping[int, CodeNeed]] = MappingProxyType(

@@ -25,6 +25,7 @@ SECTIONS: Final[Mapping[str, Mapping[str, str]]] = {
         "group": "Consumer groups: lag, members, settings, offset resets.",
         "msg": "Messages: search, show, track, resend, tail, export.",
         "dlq": "Dead letters: list, show, resend, export.",
+        "tx": "Transactions: which are undecided, since when; resume checks.",
         "client": "Connected clients.",
         "cluster": "Brokers: state, counters, draining, clean-up.",
         "config": "Settings of brokers and registries: show, change, undo; check a file.",

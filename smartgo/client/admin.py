@@ -22,6 +22,7 @@ from smartgo.client.administration.messages import Messages
 from smartgo.client.administration.positions import Positions
 from smartgo.client.administration.registries import Registries
 from smartgo.client.administration.topics import Topics
+from smartgo.client.administration.transactions import TransactionQueries
 from smartgo.client.client import Client
 
 
@@ -43,6 +44,7 @@ class Admin:
     @ivar registries: L{Registries}: settings by namespace and key.
     @ivar messages: L{Messages}: messages by id, key and offset.
     @ivar deliveries: L{DeliveryTracking}: the delivery of a message to each group.
+    @ivar transactions: L{TransactionQueries}: undecided transactions, and those that were given up.
     @ivar definitions: L{Definitions}: export and import of settings of topics and groups.
     """
 
@@ -67,3 +69,4 @@ class Admin:
         self.registries = Registries(asking)
         self.messages = Messages(asking, self.topics)
         self.deliveries = DeliveryTracking(asking, self.topics, self.groups)
+        self.transactions = TransactionQueries(asking)

@@ -180,6 +180,14 @@ _ALERTS: Final = (
         of_process("indexBehindBytes"), lasting=300, prometheus="SmartgoIndexBehind",
     ),
     Judgement(
+        "transactions-old", "warning", 600, "seconds", "process",
+        "the oldest undecided transaction is {value} old",
+        "A transaction has been undecided for a long time: its producer does not answer check-backs, or none of its"
+        " group is connected. Its message is given up in the end, and then nobody gets it.",
+        "Find it by smartgo tx ls, and start a producer of its group that answers.",
+        of_process("oldestTransactionSeconds"), lasting=120, prometheus="SmartgoTransactionsOld",
+    ),
+    Judgement(
         "log-damaged", "warning", 0, "count", "process",
         "damaged regions in its log: {value}",
         "Messages in this broker's log are damaged: a disk or memory is faulty. They are not delivered.",

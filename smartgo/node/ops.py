@@ -264,6 +264,7 @@ def _figures_of(broker: IBroker) -> dict[str, float]:
         "storeRefuses": float(broker.store.refusal is not None),
         "putFailures": broker.stats.put_failures,
         "indexBehindBytes": broker.store.index_behind,
+        "oldestTransactionSeconds": _oldest_transaction(broker),
         "damagedRegions": len(broker.store.damage),
         "damagedBytes": broker.store.damage.size,
         "scrubSecondsLeft": round(broker.store.scrub.seconds_left, 1),
@@ -273,6 +274,12 @@ def _figures_of(broker: IBroker) -> dict[str, float]:
         "connectionsTurnedAway": broker.connection_counts.turned_away,
         "registriesWithoutUs": broker.registries_without_us,
     }
+
+
+def _oldest_transaction(broker: IBroker) -> float:
+    """Return the age in seconds of the oldest of what was undecided at the last round of check-backs; 0 for none."""
+    oldest_ms = None if broker.transactions is None else broker.transactions.oldest_ms
+    return 0.0 if oldest_ms is None else max(0.0, (broker.env.clock.wall_ms() - oldest_ms) / 1000)
 
 
 def assemble(

@@ -210,6 +210,7 @@ class RequestCode(IntEnum):
     GET_STORE_STATE = 30004
     SCRUB_STORE = 30005
     FIND_MISSING_QUEUES = 30006
+    LIST_TRANSACTIONS = 30007
 
 
 class ResponseCode(IntEnum):

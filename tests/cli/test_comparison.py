@@ -10,6 +10,7 @@ import shlex
 from smartgo.broker.settings.changes import Who
 from smartgo.cli.main import SECTIONS
 from smartgo.node.ops import LocalNode
+from tests.broker.halves import given_up, send_half
 from tests.cli.case import ClusterCase
 from tests.golden_store import read
 from tests.ops.front import Front
@@ -43,6 +44,8 @@ class ComparisonTests(ClusterCase):
         self.cluster.send(
             "%RETRY%audit", b"dead", properties={"RETRY_TOPIC": "Orders"}, reconsume_times=16, max_reconsume_times=16
         )
+        given_up(self.cluster, "TX2", topic="Orders")
+        send_half(self.cluster, "TX1", topic="Orders")
         self.cluster.pump(1.0)
         self.front = Front(
             self.cluster, LocalNode(self.cluster.configuration, [self.cluster.registry, self.cluster.service])

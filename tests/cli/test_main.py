@@ -26,6 +26,7 @@ from smartgo.health.snapshot import ClusterSnapshot
 from smartgo.node.ops import LocalNode
 from smartgo.schema.recallhandle import RecallHandle
 from tests.broker.fakecluster import REGISTRY
+from tests.broker.halves import given_up, send_half
 from tests.cli.case import ROOT, ClusterCase, smartgo
 from tests.fakes import EPOCH_MS
 from tests.golden_store import read
@@ -71,6 +72,9 @@ COMMANDS = {
     "dlq export": "audit",
     "dlq resend": "audit --all --yes",
     "dlq ack": "audit --all --yes",
+    "tx ls": "",
+    "tx show": "TX1",
+    "tx resume": "TX2",
     "client close": "guest --yes",
     "client ls": "",
     "client show": "{client}",
@@ -173,6 +177,8 @@ class EveryTests(ClusterCase):
             "%RETRY%audit", b"dead", properties={"RETRY_TOPIC": "Orders"}, reconsume_times=16, max_reconsume_times=16
         )
         self.cluster.heartbeat("guests", "Orders", client_id="guest")
+        given_up(self.cluster, "TX2", topic="Orders")
+        send_half(self.cluster, "TX1", topic="Orders")
         self.out("kv", "put", "N", "k", "v")
         self.out("context", "set", "here")
         HttpReceiver().listen_in(self.env, 8080)

@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+import re
+import subprocess
+import time
 from dataclasses import replace
+from pathlib import Path
 from typing import ClassVar
 
 from tests.interop.case import InteropCase, driver, ids, ids_of, texts
 from tests.interop.driver import Call, CommandFailed
-from tests.interop.peers import SMARTGO
+from tests.interop.jars import GENERATIONS, java_command
+from tests.interop.peers import ROCKETMQ, SMARTGO, Peer
 from tests.interop.test_ha import Pair
 
 
@@ -109,6 +114,57 @@ class SurvivingTests(InteropCase):
         master.start()
         pair.registry.wait_registered(master)
         self._assert_committed(topic, call, consumer, 180)
+
+
+class ResumeTests(InteropCase):
+    """The request for it of the Java administration, to ours and to the real broker; mqadmin has no such command."""
+
+    settings: ClassVar[dict[str, str]] = {
+        "transactionCheckInterval": "1000",
+        "transactionTimeOut": "6000",
+        "transactionCheckMax": "2",
+    }
+
+    def _resumed(self, peer: Peer) -> bool:
+        """Have a transaction given up, resume its check, and let a producer commit it; return the answer."""
+        cluster = self.cluster(peer, settings=self.settings)
+        cluster.start()
+        where, client, topic = {"namesrv": cluster.namesrv}, driver("4.9"), self.name("tx")
+        client.ask("topic", topic=topic, queues=1, address=cluster.broker.address, **where)
+        group = f"{topic}-producer"
+        (sent,) = client.start("transaction", topic=topic, group=group, verdicts=["UNKNOW"], **where).all_of("sent")
+        client.ask("forget", **where)  # before the first check-back: nobody answers
+        patience = time.monotonic() + 120
+        status = f"topicStatus -n {cluster.namesrv} -t TRANS_CHECK_MAX_TIME_TOPIC"
+        while not re.search(r"^broker-a +0 +0 +1 ", printed := client.mqadmin(status)[0], re.MULTILINE):
+            self.assertLess(time.monotonic(), patience, printed)
+        consumer = client.start("push", name=topic, group=topic, topics={topic: "*"}, **where)
+        consumer.result()
+        call = client.start("transaction", topic=topic, group=group, verdicts=["ROLLBACK_MESSAGE"], **where)
+        call.all_of("sent")
+        asked = {"what": "resumeCheck", "topic": "TRANS_CHECK_MAX_TIME_TOPIC", "message": sent["msgId"]}
+        told: bool = client.ask("ask", **asked, **where)["answer"]
+        consumer.wait_for("message", 1, 60)
+        self.assertEqual(texts(consumer.of("message")), [f"{topic}-0"])
+        self.assertEqual([event["msgId"] for event in call.of("checked")], [sent["msgId"]])
+        return told
+
+    def test_side_by_side(self) -> None:
+        """Both put a message that was given up back, check it again and deliver it."""
+        self.assertEqual([self._resumed(peer) for peer in (SMARTGO, ROCKETMQ)], [True, True])
+
+
+class ExampleTests(InteropCase):
+    """The program on the page on transactions."""
+
+    def test_example(self) -> None:
+        """The example commits its message, with the client of either generation."""
+        source = Path(__file__).resolve().parents[2] / "docs" / "examples" / "TransactionExample.java"
+        for name, generation in GENERATIONS.items():
+            command = [*java_command("-cp", f"{generation.jars}/*"), str(source), self.shared().namesrv]
+            ran = subprocess.run(command, capture_output=True, text=True, timeout=180, check=False)
+            self.assertEqual(ran.returncode, 0, f"{name}: {ran.stderr}")
+            self.assertIn("COMMIT_MESSAGE", ran.stdout.split(), name)
 
 
 class RequestTests(InteropCase):

@@ -195,6 +195,7 @@ REQUESTS: Final = (
     RequestRow(RequestCode.GET_STORE_STATE, broker="storeadmin"),
     RequestRow(RequestCode.SCRUB_STORE, broker="storeadmin"),
     RequestRow(RequestCode.FIND_MISSING_QUEUES, broker="queueadmin"),
+    RequestRow(RequestCode.LIST_TRANSACTIONS, broker="transactionadmin", slave=_NO_SLAVE),
     RequestRow(RequestCode.POP_MESSAGE),
     RequestRow(RequestCode.ACK_MESSAGE),
     RequestRow(RequestCode.PEEK_MESSAGE),

@@ -29,6 +29,7 @@ from smartgo.broker.processors.send import SendProcessor
 from smartgo.broker.processors.sendback import SendBackProcessor
 from smartgo.broker.processors.storeadmin import StoreAdmin
 from smartgo.broker.processors.topicadmin import TopicAdmin
+from smartgo.broker.processors.transactionadmin import TransactionAdmin
 from smartgo.broker.processors.useradmin import UserAdmin
 from smartgo.broker.sql.lazyparser import LazyParser
 from smartgo.broker.stages.sendstages import send_stages
@@ -68,6 +69,7 @@ class RequestProcessors:
                 RecallProcessor(broker),
                 ReplyProcessor(broker),
                 TransactionProcessor(broker, broker.transactions),
+                TransactionAdmin(broker, broker.transactions),
             )
         )
         processors: Sequence[IRequestProcessor] = (

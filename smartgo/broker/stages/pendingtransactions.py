@@ -186,6 +186,10 @@ class PendingTransactions:
         """Return the offsets in the half queue of all undecided half messages, ascending, for L{due}."""
         return list(self._pending)
 
+    def at(self, offset: int) -> HalfMessage | None:
+        """Return the undecided half message at an offset of the half queue; C{None}: there is none."""
+        return self._pending.get(offset)
+
     def due(self, offsets: Iterable[int], now_ms: int, rules: CheckRules) -> list[Due]:
         """
         Return what a round does about some half messages; the rules are those of RocketMQ's C{check}.

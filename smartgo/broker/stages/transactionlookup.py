@@ -56,10 +56,10 @@ class TransactionLookup:
         for stored, named in await self._records(topic, unique):
             if named.key == half.key and stored.sys_flag & TRANSACTION_MASK == COMMIT:
                 return TransactionRecord(TransactionVerdict.COMMITTED, None)
-        moved = await self._newest(CHECK_MAX_TIME_TOPIC, half.key)
+        moved = await self.newest(CHECK_MAX_TIME_TOPIC, half.key)
         if moved is None:
             return TransactionRecord(None, None)
-        copy = await self._newest(HALF_TOPIC, half.key)
+        copy = await self.newest(HALF_TOPIC, half.key)
         latest = half if copy is None else read_half(copy)
         if latest.physical_offset > moved.physical_offset:
             return TransactionRecord(None, None)  # its check was resumed
@@ -87,7 +87,13 @@ class TransactionLookup:
         records = map(decode, found.records)
         return ((stored, read_half(stored)) for stored in records if stored.topic == topic)
 
-    async def _newest(self, topic: str, key: tuple[str, str, str]) -> StoredMessage | None:
+    async def copies(self, unique: str) -> list[tuple[StoredMessage, HalfMessage]]:
+        """Return records of half messages and of what was given up whose UNIQ_KEY has the hash of this one."""
+        given_up = await self._records(CHECK_MAX_TIME_TOPIC, unique)
+        return [*given_up, *await self._records(HALF_TOPIC, unique)]
+
+    async def newest(self, topic: str, key: tuple[str, str, str]) -> StoredMessage | None:
+        """Return the latest record of a transaction in one of the topics of transactions; C{None}: there is none."""
         records = [stored for stored, half in await self._records(topic, key[2]) if half.key == key]
         return max(records, key=lambda one: one.physical_offset, default=None)
 

@@ -65,6 +65,8 @@ class Transactions:
     The transactions of one master.
 
     @ivar pending: what is undecided.
+    @ivar lookup: finds the records of a transaction.
+    @ivar host: address of this broker, as a record stores it.
     @ivar checked: check-backs that were sent to a producer, since the start.
     @ivar unasked: check-backs for which no producer of the group was connected.
     @ivar given_up: half messages that were moved to TRANS_CHECK_MAX_TIME_TOPIC.
@@ -84,13 +86,13 @@ class Transactions:
         self._producers = tables.producers
         self._stats = tables.stats
         self._settings = settings
-        self._host = store_host
+        self.host = store_host
         self._timer: IDelayedCall | None = None
         self._running = False
         self._busy = False
         self._reading = False
         self._saved = (0, 0)
-        self._lookup = TransactionLookup(store)
+        self.lookup = TransactionLookup(store)
         self._owed_ops: list[HalfMessage] = []  # committed, but their op message was refused
         self.pending = PendingTransactions(0, 0)
         self.checked = 0
@@ -144,7 +146,7 @@ class Transactions:
 
     async def _finish_last_commit(self) -> None:
         """Append the op message of a commit that is the last record of the log: the broker was killed after it."""
-        named = await self._lookup.last_commit() if self.pending else None
+        named = await self.lookup.last_commit() if self.pending else None
         half = None if named is None else self.pending.find(named)
         if half is not None:
             self.pending.decide(half, TransactionVerdict.COMMITTED)
@@ -174,7 +176,7 @@ class Transactions:
         """
         named = read_half(stored)
         await self.read_halves()
-        await self._remember(named)
+        await self.remember(named)
         half = self.pending.find(named)
         if half is None:
             known = self.pending.verdict(named)
@@ -196,11 +198,11 @@ class Transactions:
         self._arm()
         return op or appended
 
-    async def _remember(self, named: HalfMessage) -> None:
+    async def remember(self, named: HalfMessage) -> None:
         """Find out what became of a transaction that is neither pending nor remembered, such as after a restart."""
         if self.pending.find(named) is not None or self.pending.verdict(named) is not None:
             return
-        found = await self._lookup.find(named)
+        found = await self.lookup.find(named)
         if self.pending.find(named) is not None or self.pending.verdict(named) is not None:
             return  # somebody else found it meanwhile
         if found.verdict is not None:
@@ -222,7 +224,7 @@ class Transactions:
         if not half.group or committed_copy(stored) is None:
             raise RequestRefused("the message has no producer group or no destination")
         await self.read_halves()
-        await self._remember(half)
+        await self.remember(half)
         if self.pending.find(half) in self.pending:
             raise RequestRefused("the transaction is checked again already")
         known = self.pending.verdict(half)
@@ -246,7 +248,7 @@ class Transactions:
         """
         self._topics.create_system(OP_HALF_TOPIC, 1)
         try:
-            appended = self._append(op_message(half.offset, self._clock.wall_ms(), self._host))
+            appended = self._append(op_message(half.offset, self._clock.wall_ms(), self.host))
         except RequestRefused:
             if not committed:
                 raise

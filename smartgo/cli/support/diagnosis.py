@@ -35,6 +35,7 @@ from smartgo.cli.support.portprobe import PortReply, probe
 from smartgo.cli.support.rest import RestOptions
 from smartgo.cli.support.session import ClusterSession
 from smartgo.client.administration.brokers import BrokerPlace, subject_of
+from smartgo.client.administration.transactions import TransactionSelection
 from smartgo.client.internal.route import MASTER, WRITE
 from smartgo.errors import CallFailed, NotConnected, PeerRefused
 from smartgo.remoting.plainrefusal import REMARK
@@ -103,6 +104,7 @@ class Diagnosis:
             "brokers": self._brokers,
             "the template topic": self._template,
             "topics": self._topics,
+            "transactions": self._transactions,
             "groups and dead letters": self._groups.run,
         }
         for what, look in looks.items():
@@ -349,6 +351,16 @@ class Diagnosis:
                 )
         for one in await dead_letters(self._session):
             yield one
+
+    async def _transactions(self) -> FindingStream:
+        """Judge the oldest undecided transaction of each broker that tells it."""
+        told = await self._admin.transactions.list(TransactionSelection(count=1), lenient=True)
+        now_ms = self._env.clock.wall_ms()
+        for broker, one in told.items():
+            for row in one.rows:
+                age = max(0.0, (now_ms - row.born) / 1000)
+                for finding in judged("transactions-old", f"broker {broker}", age, span(age) or ""):
+                    yield finding
 
     async def _is_left_out(self, broker: str, table: Mapping[str, TopicConfig], registered: set[str]) -> bool:
         """

@@ -53,6 +53,7 @@ from smartgo.ops.resources.topicgroups import TopicGroupsApi
 from smartgo.ops.resources.topicroutes import TopicRoutesApi
 from smartgo.ops.resources.topics import TopicsApi
 from smartgo.ops.resources.trace import TraceApi
+from smartgo.ops.resources.transactions import TransactionsApi
 from smartgo.ops.security.audit import AuditLog
 from smartgo.ops.security.requestguard import RequestGuard
 from smartgo.ops.security.sessions import SessionTable
@@ -148,6 +149,7 @@ def all_resources(parts: ResourceParts) -> list[object]:
         DeadApi(view, inflater),
         ResendApi(view, outbox, jobs, inflater),
         AcknowledgeApi(view, outbox),
+        TransactionsApi(view),
         offsets,
         StatusApi(node, view.membership),
         IntegrityApi(node),

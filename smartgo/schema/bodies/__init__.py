@@ -74,6 +74,7 @@ from smartgo.schema.bodies.topics import (
     TopicConfigList,
     TopicConfigSerializeWrapper,
 )
+from smartgo.schema.bodies.transactions import TransactionEntry, TransactionTable
 
 __all__ = [
     "BackupReport",
@@ -141,4 +142,6 @@ __all__ = [
     "TopicOffset",
     "TopicRouteData",
     "TopicStatsTable",
+    "TransactionEntry",
+    "TransactionTable",
 ]

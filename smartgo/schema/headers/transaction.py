@@ -1,5 +1,5 @@
 """
-Headers of transactions: 37 and 39.
+Headers of transactions: 37, 39, and smartgo's own 30007.
 
 Source: C{EndTransactionRequestHeader}, C{CheckTransactionStateRequestHeader}, 4.9.8 and 5.3.3.
 """
@@ -39,3 +39,23 @@ class CheckTransactionRequest(Header, gc=False):
     transaction_id: str | None = field(name="transactionId", default=None)
     offset_msg_id: str | None = field(name="offsetMsgId", default=None)
     topic: str | None = None
+
+
+class ListTransactionsRequest(Header, gc=False):
+    """
+    30007: the transactions of a broker.
+
+    @ivar given_up: those that were given up, newest first; else the undecided ones, oldest copies first.
+    @ivar begin: where to go on: C{next} of the answer before; -1: at the beginning.
+    @ivar count: rows, at most; the broker has a limit of its own.
+    @ivar group: only those of one producer group; empty: of all.
+    @ivar topic: only those for one topic; empty: for all.
+    @ivar id: only the one with this UNIQ_KEY, or with a copy that has this offset id; the other fields do not count.
+    """
+
+    given_up: bool = field(name="givenUp", default=False)
+    begin: Int64 = -1
+    count: Int32 = 0
+    group: str = ""
+    topic: str = ""
+    id: str = ""

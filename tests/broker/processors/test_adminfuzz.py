@@ -38,6 +38,7 @@ READING: Final = {
     RequestCode.GET_RETENTION: (),
     RequestCode.BACKUP_STORE: ("name",),
     RequestCode.GET_STORE_STATE: (),
+    RequestCode.LIST_TRANSACTIONS: ("givenUp", "begin", "count", "group", "topic", "id"),
     RequestCode.FIND_MISSING_QUEUES: (),
     RequestCode.GET_TOPIC_CONFIG: ("topic",),
     RequestCode.GET_SUBSCRIPTIONGROUP_CONFIG: ("group",),

@@ -35,6 +35,7 @@ PLACES: Final = (
     "groups/group-042",
     "groups/group-000",
     "dlq",
+    "transactions",
     "clients",
 )
 READY: Final = """() => {

@@ -37,6 +37,8 @@ PAGES: Final = (
     "groups",
     "messages",
     "dlq",
+    "transactions",
+    "transactions?state=givenUp",
     "clients",
     "tail",
     "send",

@@ -20,6 +20,7 @@ from smartgo.schema.codes import RequestCode
 from smartgo.schema.command import Command, decode
 from smartgo.schema.headers.registry import UnregisterBrokerRequest
 from tests.broker.fakecluster import BROKER, REGISTRY, heartbeat
+from tests.broker.halves import send_half
 from tests.ops.front import HOST, Answer, parsed
 from tests.ops.resources.test_deadletters import LetterCase
 from tests.ops.resources.test_messages import UNIQUE
@@ -59,6 +60,8 @@ VIEWS: Final = {
     "/dlq": ("partial", "/dlq"),
     "/dlq/{name}": ("partial", "/dlq/audit"),
     "/dlq/{name}/export": ("lines", "/dlq/audit/export"),
+    "/transactions": ("partial", "/transactions"),
+    "/transactions/{id}": ("partial", "/transactions/TX1"),
     "/messages/at": ("partial", "/messages/at?topic=Orders&broker=broker-a&queueId=0&offset=0"),
     "/messages/peek": ("whole", "/messages/peek?topic=Orders&broker=broker-a&queueId=0"),
     "/messages/{id}/body": ("whole", f"/messages/{UNIQUE}/body?topic=Orders"),
@@ -177,6 +180,7 @@ class SickCase(LetterCase):
     def setUp(self) -> None:
         super().setUp()
         self.cluster.heartbeat("audit", "Orders", client_id=_MEMBER)
+        send_half(self.cluster, "TX1", topic="Orders", CHECK_IMMUNITY_TIME_IN_SECONDS="9999")
         self.order("PUT", "/kv/N/k", {"value": "v"})
         job = self.order("POST", "/messages/search", {"topic": "Orders"})[1]
         self.cluster.pump(1.0)

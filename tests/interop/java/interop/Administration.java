@@ -97,6 +97,8 @@ final class Administration {
                         members.put(client, queues);
                     });
                     return Map.of("answer", members);
+                case "resumeCheck":
+                    return Map.of("answer", admin.resumeCheckHalfMessage(topic, command.text("message")));
                 case "timeSpan":
                     return Map.of("answer", admin.queryConsumeTimeSpan(topic, group));
                 case "statistics":

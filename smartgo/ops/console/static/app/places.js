@@ -8,6 +8,7 @@ export const PAGES = [
   { id: "groups", key: "g", section: "data", load: () => import("../pages/groups.js") },
   { id: "messages", key: "m", section: "data", load: () => import("../pages/messages.js") },
   { id: "dlq", key: "d", section: "data", load: () => import("../pages/dlq.js") },
+  { id: "transactions", key: "h", section: "data", load: () => import("../pages/transactions.js") },
   { id: "clients", key: "l", section: "data", load: () => import("../pages/clients.js") },
   { id: "tail", key: "f", section: "tools", load: () => import("../pages/tail.js") },
   { id: "send", key: "s", section: "tools", load: () => import("../pages/send.js") },

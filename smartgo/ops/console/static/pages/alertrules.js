@@ -21,6 +21,7 @@ export const RULES = [
   "disk-full-tomorrow",
   "flush-behind",
   "index-behind",
+  "transactions-old",
   "log-damaged",
   "put-failures",
   "reactor-stalls",
