@@ -26,7 +26,7 @@ class RequestRow(NamedTuple):
     registry: bool = False
     """Whether the registry answers it (L{smartgo.registry.requests})."""
     client: bool = False
-    """Whether consumers answer it (L{smartgo.client.internal.served})."""
+    """Whether clients answer it (L{smartgo.client.internal.served})."""
 
 
 _REFUSED: Final = ResponseCode.SYSTEM_ERROR  # with a remark: ask the master
@@ -59,7 +59,7 @@ REQUESTS: Final = (
     RequestRow(RequestCode.CONSUMER_SEND_MSG_BACK, broker="sendback", slave=_UNAVAILABLE),
     RequestRow(RequestCode.END_TRANSACTION, broker="endtransaction", slave=_NO_SLAVE),
     RequestRow(RequestCode.GET_CONSUMER_LIST_BY_GROUP, broker="heartbeat"),
-    RequestRow(RequestCode.CHECK_TRANSACTION_STATE),
+    RequestRow(RequestCode.CHECK_TRANSACTION_STATE, client=True),
     RequestRow(RequestCode.NOTIFY_CONSUMER_IDS_CHANGED, client=True),
     RequestRow(RequestCode.LOCK_BATCH_MQ, broker="queuelocks"),
     RequestRow(RequestCode.UNLOCK_BATCH_MQ, broker="queuelocks"),
@@ -132,7 +132,7 @@ REQUESTS: Final = (
     RequestRow(RequestCode.RESUME_CHECK_HALF_MESSAGE, broker="endtransaction", slave=_UNAVAILABLE),
     RequestRow(RequestCode.SEND_REPLY_MESSAGE, broker="reply", slave=_UNAVAILABLE),
     RequestRow(RequestCode.SEND_REPLY_MESSAGE_V2, broker="reply", slave=_UNAVAILABLE),
-    RequestRow(RequestCode.PUSH_REPLY_MESSAGE_TO_CLIENT),
+    RequestRow(RequestCode.PUSH_REPLY_MESSAGE_TO_CLIENT, client=True),
     RequestRow(RequestCode.ADD_WRITE_PERM_OF_BROKER, registry=True),
     RequestRow(RequestCode.GET_ALL_PRODUCER_INFO, broker="groupadmin"),
     RequestRow(RequestCode.DELETE_EXPIRED_COMMITLOG, broker="queueadmin"),
