@@ -52,10 +52,8 @@ class TransactionLookup:
         """
         if half.key is None:
             return TransactionRecord(None, None)
-        _, topic, unique = half.key
-        for stored, named in await self._records(topic, unique):
-            if named.key == half.key and stored.sys_flag & TRANSACTION_MASK == COMMIT:
-                return TransactionRecord(TransactionVerdict.COMMITTED, None)
+        if await self.is_committed(half.key):
+            return TransactionRecord(TransactionVerdict.COMMITTED, None)
         moved = await self.newest(CHECK_MAX_TIME_TOPIC, half.key)
         if moved is None:
             return TransactionRecord(None, None)
@@ -66,6 +64,14 @@ class TransactionLookup:
         if copy is not None and await self._is_finished(latest.offset, moved.stored_ms):
             return TransactionRecord(TransactionVerdict.ROLLED_BACK, None)
         return TransactionRecord(None, latest)
+
+    async def is_committed(self, key: tuple[str, str, str]) -> bool:
+        """Tell whether the log has the committed message of a transaction."""
+        _, topic, unique = key
+        return any(
+            half.key == key and stored.sys_flag & TRANSACTION_MASK == COMMIT
+            for stored, half in await self._records(topic, unique)
+        )
 
     async def last_commit(self) -> HalfMessage | None:
         """Return the half message whose commit is the last record of the log; C{None}: that is no commit."""

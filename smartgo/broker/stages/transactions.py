@@ -6,7 +6,8 @@ but two consumer offsets, those of C{CID_RMQ_SYS_TRANS} in the half and the op q
 saved after a flush alone: an offset that is ahead of the log after a power failure would hide an undecided message.
 
 A commit and its op message are appended one after the other, with nothing between. If the broker was killed between
-them, the commit is the last record of its log; the start then appends the op message. So no message is committed twice.
+them, the start appends the op message, or the first check-back after it (L{UnfinishedCommits}). So no message is
+committed twice.
 
 Rounds of check-backs begin every C{transactionCheckInterval} while anything is undecided; an idle broker has no timer.
 """
@@ -26,6 +27,7 @@ from zope.interface import implementer
 from smartgo.broker.settings.current import CurrentSettings
 from smartgo.broker.stages.pendingtransactions import CheckRules, Due, PendingTransactions, TransactionVerdict
 from smartgo.broker.stages.transactionlookup import TransactionLookup, read_queue, start_positions
+from smartgo.broker.stages.unfinishedcommits import UnfinishedCommits
 from smartgo.broker.tables.adoption import adopt_destination
 from smartgo.broker.tables.brokertables import BrokerTables
 from smartgo.env.interfaces import IClock
@@ -95,6 +97,7 @@ class Transactions:
         self.lookup = TransactionLookup(store)
         self._owed_ops: list[HalfMessage] = []  # committed, but their op message was refused
         self.pending = PendingTransactions(0, 0)
+        self._unfinished = UnfinishedCommits(self.lookup, self.pending)
         self.checked = 0
         self.unasked = 0
         self.given_up = 0
@@ -116,7 +119,8 @@ class Transactions:
             if self.pending.op_end == start:
                 break
         await self.read_halves()
-        await self._finish_last_commit()
+        self._unfinished = UnfinishedCommits(self.lookup, self.pending)
+        self._finish(await self._unfinished.last())
         self._running = True
         self._arm()
 
@@ -144,10 +148,8 @@ class Transactions:
         finally:
             self._reading = False
 
-    async def _finish_last_commit(self) -> None:
-        """Append the op message of a commit that is the last record of the log: the broker was killed after it."""
-        named = await self.lookup.last_commit() if self.pending else None
-        half = None if named is None else self.pending.find(named)
+    def _finish(self, half: HalfMessage | None) -> None:
+        """Append the op message of a commit that has none."""
         if half is not None:
             self.pending.decide(half, TransactionVerdict.COMMITTED)
             self._append_op(half)
@@ -176,6 +178,7 @@ class Transactions:
         """
         named = read_half(stored)
         await self.read_halves()
+        self._finish(await self._unfinished.named(named))
         await self.remember(named)
         half = self.pending.find(named)
         if half is None:
@@ -335,6 +338,7 @@ class Transactions:
     async def _do(self, due: Due) -> _CheckedCopy | None:
         """Give up one half message, or append the copy that its producer is asked about, and return that."""
         half = due.half
+        self._finish(await self._unfinished.named(half))
         try:
             stored = decode(await self._store.at(half.physical_offset))
         except (NoSuchMessage, BadRecord) as error:

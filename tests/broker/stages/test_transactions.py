@@ -270,6 +270,42 @@ class RefusedTests(TransactionCase):
         self.assertEqual([bytes(one.body) for one in self.stored(OP_HALF_TOPIC)], [b"0"])
         self.assertEqual((self.saved(), self.checks()), ((1, 1), []))
 
+    def test_op_owed_at_a_kill(self) -> None:
+        """A commit whose op message the store refused, and then took others, is not made again after a kill."""
+        sent = [self.half(b"one"), self.half(b"two"), self.half(b"three")]
+        self.refuse(OP_HALF_TOPIC)
+        for one in sent[:2]:
+            self.assertEqual(self.end(one, COMMIT).code, 0)
+        self.cluster.send("T", b"later", queue_id=2)
+        self.restart_killed()
+        self.assertEqual(len(self.transactions.pending), 3)
+        self.assertEqual(self.end(sent[0], COMMIT).code, 0)  # by a verdict
+        self.cluster.pump(10.5)  # by the round of check-backs
+        self.assertEqual([one.msg_id for one in self.checks()], ["U3"])
+        self.assertEqual(sorted(self.seen()), [b"later", b"one", b"two"])
+        self.assertEqual(sorted(bytes(one.body) for one in self.stored(OP_HALF_TOPIC)), [b"0", b"1"])
+        self.assertEqual(self.end(sent[2], COMMIT).code, 0)
+        self.assertEqual(sorted(self.seen()), [b"later", b"one", b"three", b"two"])
+
+    def test_op_owed_without_index(self) -> None:
+        """Without an index such a commit is found if it is the last record of the log, and made again if not."""
+        self.cluster.stop()
+        self.cluster = Cluster(None, **self.settings, messageIndexEnable="false")
+        self.connect()
+        sent = self.half()
+        self.refuse(OP_HALF_TOPIC)
+        self.assertEqual(self.end(sent, COMMIT).code, 0)
+        self.restart_killed()
+        self.assertEqual((len(self.transactions.pending), self.seen()), (0, [b"half"]))
+
+    def restart_killed(self) -> None:
+        """Start the broker on the machine as a kill would leave it now."""
+        machine = killed(self.cluster.env)
+        self.cluster.stop()
+        self.cluster = Cluster(machine, **self.settings)
+        self.successResultOf(self.cluster.service.ready)
+        self.connect()
+
     def test_op_of_a_rollback(self) -> None:
         """A rollback whose op message is refused is refused: the producer is asked again."""
         sent = self.half()
