@@ -10,9 +10,10 @@ from smartgo.client.internal.served import ServedRequests
 from smartgo.client.listening import ConsumeLater, ConsumerSettings
 from smartgo.client.messages import Message, ReceivedMessage
 from smartgo.errors import RequestRefused
+from smartgo.schema.bodies import ConsumerStatusBody, MessageQueue
 from smartgo.schema.codes import RequestCode
 from smartgo.schema.command import Command
-from smartgo.schema.headers.consumers import ConsumeDirectlyRequest
+from smartgo.schema.headers.consumers import ConsumeDirectlyRequest, ConsumerStatusRequest
 from tests.broker.doubles import FakePeer
 from tests.client.test_cluster import FIRST, ClusterCase, coroutine
 
@@ -74,3 +75,32 @@ class DirectlyTests(ClusterCase):
                 request,
             )
             self.assertIn(expected, str(error))
+
+
+class StatusTests(ClusterCase):
+    """The offsets that a consumer tells (221)."""
+
+    @coroutine
+    async def test_offsets(self) -> None:
+        """A member tells how far it is in each of its queues of a topic; for a group that is not here it refuses."""
+        for _ in range(3):
+            sent = await self.producer.send(Message(topic="T", body=b"x"))
+        seen: list[ReceivedMessage] = []
+        consumer = PushConsumer(self.client, "g", seen.extend, ConsumerSettings(begin=FIRST))
+        consumer.subscribe("T")
+        await consumer.start()
+        await self.until(lambda: len(seen) == 3)
+        served = ServedRequests(self.client.consumers, {}, self.client.replies)
+
+        def asked(group: str, topic: str) -> dict[MessageQueue, int]:
+            header = ConsumerStatusRequest(topic=topic, group=group)
+            answer = served.process(FakePeer(), Command.request(RequestCode.GET_CONSUMER_STATUS_FROM_CLIENT, header))
+            assert isinstance(answer, Command)
+            return ConsumerStatusBody.decode(answer.body).message_queue_table
+
+        await self.until(lambda: sum(asked("g", "T").values()) == 3)
+        self.assertEqual({queue.topic for queue in asked("g", "T")}, {"T"})
+        self.assertIn(sent.queue, asked("g", "T"))
+        self.assertEqual(asked("g", "other"), {})
+        self.assertRaises(RequestRefused, asked, "nobody", "T")
+        await consumer.stop()

@@ -101,7 +101,7 @@ REQUESTS: Final = (
     RequestRow(RequestCode.DELETE_KV_CONFIG_BY_VALUE, registry=True),
     RequestRow(RequestCode.GET_KVLIST_BY_NAMESPACE, registry=True),
     RequestRow(RequestCode.RESET_CONSUMER_CLIENT_OFFSET, client=True),
-    RequestRow(RequestCode.GET_CONSUMER_STATUS_FROM_CLIENT),
+    RequestRow(RequestCode.GET_CONSUMER_STATUS_FROM_CLIENT, client=True),
     RequestRow(RequestCode.INVOKE_BROKER_TO_RESET_OFFSET, broker="clientadmin", slave=_REFUSED),
     RequestRow(RequestCode.INVOKE_BROKER_TO_GET_CONSUMER_STATUS, broker="clientadmin"),
     RequestRow(RequestCode.GET_TOPICS_BY_CLUSTER, registry=True),

@@ -1,6 +1,6 @@
 """
-The client's answers to brokers: 39 (check back), 40 (members changed), 220 (reset offsets), 307 (running information),
-309 (consume a message), 326 (a reply).
+The client's answers to brokers: 39 (check back), 40 (members changed), 220 (reset offsets), 221 (offsets),
+307 (running information), 309 (consume a message), 326 (a reply).
 
 Rules: docs/spec/client#calls.
 """
@@ -19,11 +19,12 @@ from smartgo.client.messages import ReceivedMessage, received
 from smartgo.errors import BadCompression, BadRecord, BodyTooLong, RequestRefused
 from smartgo.remoting.interfaces import Answer, IPeer, IRequestProcessor
 from smartgo.schema import properties
-from smartgo.schema.bodies import ResetOffsetBody
+from smartgo.schema.bodies import ConsumerStatusBody, ResetOffsetBody
 from smartgo.schema.codes import RequestCode
 from smartgo.schema.command import Command
 from smartgo.schema.headers.consumers import (
     ConsumeDirectlyRequest,
+    ConsumerStatusRequest,
     NotifyConsumerIdsChangedRequest,
     ResetOffsetRequest,
     RunningInfoRequest,
@@ -42,6 +43,7 @@ class ServedRequests:
             int(RequestCode.CHECK_TRANSACTION_STATE),
             int(RequestCode.NOTIFY_CONSUMER_IDS_CHANGED),
             int(RequestCode.RESET_CONSUMER_CLIENT_OFFSET),
+            int(RequestCode.GET_CONSUMER_STATUS_FROM_CLIENT),
             int(RequestCode.GET_CONSUMER_RUNNING_INFO),
             int(RequestCode.CONSUME_MESSAGE_DIRECTLY),
             int(RequestCode.PUSH_REPLY_MESSAGE_TO_CLIENT),
@@ -89,6 +91,8 @@ class ServedRequests:
             return self._reset(request)
         if request.code == RequestCode.CONSUME_MESSAGE_DIRECTLY:
             return self._consume(request)
+        if request.code == RequestCode.GET_CONSUMER_STATUS_FROM_CLIENT:
+            return self._status(request)
         consumer = self._consumer(request.read(RunningInfoRequest).consumer_group)
         return request.answer(body=consumer.running_info().encode())
 
@@ -115,6 +119,12 @@ class ServedRequests:
         table = ResetOffsetBody.decode(request.body).offset_table
         offsets = {queue: offset for queue, offset in table.items() if queue.topic == header.topic}
         return consumer.reset_offsets(offsets).addCallback(lambda _: request.answer())
+
+    def _status(self, request: Command) -> Answer:
+        header = request.read(ConsumerStatusRequest)
+        queues = self._consumer(header.group).running_info().mq_table
+        offsets = {queue: info.commit_offset for queue, info in queues.items() if queue.topic == header.topic}
+        return request.answer(body=ConsumerStatusBody(message_queue_table=offsets).encode())
 
     def _consume(self, request: Command) -> Deferred[Answer]:
         header = request.read(ConsumeDirectlyRequest)
