@@ -10,7 +10,7 @@ from __future__ import annotations
 import itertools
 import json
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any, TypeAlias
 
 from tests.interop.jars import GENERATIONS, java_command, java_major
@@ -105,6 +105,7 @@ class Driver:
         tls: str | None = None,
         network: str = "",
         key: tuple[str, str] | None = None,
+        options: Sequence[str] = (),
     ) -> None:
         """
         @param home: a folder for its log files and what the client library writes.
@@ -112,6 +113,7 @@ class Driver:
         @param tls: the client's C{tls.properties}; all connections are TLS then.
         @param network: the network namespace to run in; empty for the machine's own.
         @param key: the access key and the secret that requests are signed with.
+        @param options: further options of the JVM.
         """
         jars = GENERATIONS[generation]
         self.generation = generation
@@ -130,6 +132,7 @@ class Driver:
             "-Drocketmq.client.logLevel=WARN",
             f"-Drocketmq.home.dir={rocketmq_home(home)}",
             f"-DlogRoot={home}",
+            *options,
         ]
         if 12 <= java_major() < 24:
             flags.append("-Djava.security.manager=allow")

@@ -142,3 +142,17 @@ class AccessTests(InteropCase):
             self._round_trip(generation, cluster)
             for said in self._strangers(generation, cluster):
                 self.assertNotIn("sent", said.split(":")[0])
+
+    def test_settings(self) -> None:
+        """mqadmin changes settings of a broker and a registry that have access control."""
+        if chosen() is not SMARTGO:
+            return  # its registry has none
+        cluster = self._running(registry=True)
+        admin = self._with("4.9", ADMIN)
+        for command in (
+            f"updateBrokerConfig -n {cluster.namesrv} -b {cluster.broker.address} -k brokerPermission -v 6",
+            f"updateNamesrvConfig -n {cluster.namesrv} -k orderMessageEnable -v true",
+        ):
+            (printed,) = admin.mqadmin(command)
+            self.assertIn("success", printed, f"{command}: {admin.process.tail}")
+        admin.close()

@@ -5,10 +5,13 @@ import java.io.PrintStream;
 import java.util.LinkedHashMap;
 import java.util.List;
 import java.util.Map;
+import java.util.Set;
 import java.util.TreeMap;
 import java.util.concurrent.TimeUnit;
 import java.util.concurrent.locks.LockSupport;
+import org.apache.rocketmq.client.impl.MQClientManager;
 import org.apache.rocketmq.common.TopicConfig;
+import org.apache.rocketmq.common.message.MessageQueue;
 import org.apache.rocketmq.tools.admin.DefaultMQAdminExt;
 import org.apache.rocketmq.tools.command.MQAdminStartup;
 
@@ -101,6 +104,8 @@ final class Administration {
                     return Map.of("answer", admin.resumeCheckHalfMessage(topic, command.text("message")));
                 case "timeSpan":
                     return Map.of("answer", admin.queryConsumeTimeSpan(topic, group));
+                case "protocol":
+                    return Map.of("answer", protocol(admin, command.text("address"), topic, group));
                 case "statistics":
                     return Map.of("answer", admin.viewBrokerStatsData(command.text("address"), command.text("name"),
                         command.text("key")));
@@ -110,6 +115,25 @@ final class Administration {
         } finally {
             admin.shutdown();
         }
+    }
+
+    /** Calls of the library that no command of mqadmin makes, or only one of a newer version. */
+    private static Map<String, Object> protocol(DefaultMQAdminExt admin, String address, String topic, String group)
+            throws Exception {
+        var calls = MQClientManager.getInstance().getOrCreateMQClientInstance(admin).getMQClientAPIImpl();
+        MessageQueue queue = new MessageQueue(topic, "broker-a", 0);
+        Map<String, Long> correction = new TreeMap<>();
+        calls.queryCorrectionOffset(address, topic, group, Set.of(), TIMEOUT_MS)
+            .forEach((id, offset) -> correction.put(String.valueOf(id), offset));
+        Map<String, Object> told = new LinkedHashMap<>();
+        told.put("correction", correction);
+        told.put("topics", admin.fetchTopicsByCLuster("DefaultCluster").getTopicList());
+        told.put("system", calls.getSystemTopicList(TIMEOUT_MS).getTopicList());
+        told.put("values", admin.getKVListByNamespace("ns").getTable());
+        told.put("retries", admin.examineSubscriptionGroupConfig(address, group).getRetryMaxTimes());
+        told.put("bounds", List.of(admin.minOffset(queue), admin.maxOffset(queue), admin.searchOffset(queue, 0)));
+        told.put("earliest", admin.earliestMsgStoreTime(queue));
+        return told;
     }
 
     /** Runs each of "commands" in turn; what it printed is an event. */
