@@ -22,6 +22,7 @@ from smartgo.client.consumer import PushConsumer
 from smartgo.client.listening import ConsumerSettings
 from smartgo.client.messages import Message, ReceivedMessage, SendResult
 from smartgo.client.producer import Producer
+from smartgo.core import CORE
 from smartgo.env.interfaces import IEnvironment
 from smartgo.schema.bodies import ConsumeFromWhere
 
@@ -54,7 +55,7 @@ def demo(count: int) -> None:
             try:
                 await node.start()
                 console.print(f"Started a registry at [b]{node.registry}[/b] and a broker at [b]{node.broker}[/b].")
-                console.print(f"Store: {directory} (removed at the end). {node.durability}.")
+                console.print(f"Store: {directory} (removed at the end). {node.durability}. Core: {CORE}.")
                 await DemoRun(env, node.registry, console, count).run()
             finally:
                 await node.stop()

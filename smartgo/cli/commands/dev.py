@@ -21,6 +21,7 @@ from smartgo.cli.support.running import STORE_FAILED, CommandError
 from smartgo.cli.support.session import do
 from smartgo.cli.support.texts import examples
 from smartgo.config.loading import BROKER, FRONT, Configuration, load
+from smartgo.core import CORE
 from smartgo.env.interfaces import IEnvironment
 from smartgo.errors import SettingError
 from smartgo.node.assembly import ops_place
@@ -107,6 +108,7 @@ def dev(
             click.echo(f"broker      {node.broker}")
             click.echo(f"store       {configuration.store.store_path_root_dir}")
             click.echo(f"durability  {node.durability}")
+            click.echo(f"core        {CORE}")
             say_ready(node.ops, token, node.registry)
             raise CommandError(f"the store failed: {await failed}", STORE_FAILED)
         finally:
@@ -166,6 +168,7 @@ class LocalCluster:
             click.echo(f"registries  {registries}")
             click.echo(f"data        {self._root}")
             click.echo(f"durability  {durability(broker.store, broker.broker.broker_role, one_disk=True)}")
+            click.echo(f"core        {CORE}")
             say_ready(console, token, registries)
             await processes.over
             raise CommandError("all nodes have stopped")

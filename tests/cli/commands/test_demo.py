@@ -6,6 +6,7 @@ import os
 
 from twisted.trial.unittest import SynchronousTestCase
 
+from smartgo.core import CORE
 from tests.cli.case import smartgo
 
 
@@ -17,5 +18,6 @@ class DemoTests(SynchronousTestCase):
         self.assertEqual((result.returncode, result.stderr), (0, b""), output)
         self.assertIn("1,000", output)
         self.assertIn("Every message arrived", output)
+        self.assertIn(f"Core: {CORE}.", " ".join(output.split()))
         store = next(word for word in output.split() if "smartgo-demo-" in word)
         self.assertFalse(os.path.exists(store))

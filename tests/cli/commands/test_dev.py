@@ -13,6 +13,7 @@ import click
 from twisted.trial.unittest import SynchronousTestCase
 
 from smartgo.cli.commands.dev import configured
+from smartgo.core import CORE
 from smartgo.errors import SettingError
 from tests.cli.case import ROOT, smartgo
 from tests.fakes import FakeEnvironment
@@ -70,7 +71,7 @@ class DevProcessTests(SynchronousTestCase):
                 said = b""
                 while b"Ready" not in said and (line := process.stdout.readline()):
                     said += line
-                for word in (registry, f"127.0.0.1:{ports[0]}", data, "ASYNC_FLUSH"):
+                for word in (registry, f"127.0.0.1:{ports[0]}", data, "ASYNC_FLUSH", f"core        {CORE}"):
                     self.assertIn(word.encode(), said)
                 self.assertEqual(smartgo("send", "T", f"round {round_number}", "-r", registry).returncode, 0)
                 token = os.path.join(data, f"cli-{ports[2]}.token")
