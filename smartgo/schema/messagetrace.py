@@ -2,17 +2,15 @@ r"""
 Message traces: the records that clients write about sends and consumption, as text in the bodies of trace messages.
 
 A record is a list of fields with C{\x01} between them and C{\x02} at its end; a body holds any number of records. A
-value that is absent is written as the word C{null}. Fields in order, C{?} for those that some clients leave out:
+value that is absent is written as the word C{null}. Fields in order, C{?} for those that some clients leave out::
 
-============== =============================================================================================
-Pub            type, time, region, group, topic, message id, tags, keys, store host, body length, cost,
-               message type, offset id?, success, client host?
-SubBefore      type, time, region, group, request id, message id, retry times, keys
-SubAfter       type, request id, message id, cost, success, keys, context code?, time?, group?
-EndTransaction type, time, region, group, topic, message id, tags, keys, store host, message type,
-               transaction id, state, from check
-Recall         type, time, region, group, topic, message id, success (clients of 5.3)
-============== =============================================================================================
+    Pub            type, time, region, group, topic, message id, tags, keys, store host, body length, cost,
+                   message type, offset id?, success, client host?
+    SubBefore      type, time, region, group, request id, message id, retry times, keys
+    SubAfter       type, request id, message id, cost, success, keys, context code?, time?, group?
+    EndTransaction type, time, region, group, topic, message id, tags, keys, store host, message type,
+                   transaction id, state, from check
+    Recall         type, time, region, group, topic, message id, success (clients of 5.3)
 
 Times are wall-clock ms, costs ms, lengths bytes. The message id of a batch is that of all its
 messages, joined by commas.
