@@ -59,7 +59,9 @@ class UserEditor:
     def update_user(self, user: UserInfo) -> None:
         """Change what is given of a user. @raise BadPolicy: it is not valid, or there is no such user."""
         content = self._content()
-        old = _known(content, user.username or "")
+        old = _user(content, user.username or "")
+        if old is None:
+            raise BadPolicy("The user is not exist")
         made = UserInfo(
             username=old.username,
             password=((user.password or "").strip() and user.password) or old.password,
@@ -71,9 +73,15 @@ class UserEditor:
         self._write(UserFile([made if one is old else one for one in content.users], content.acls))
 
     def delete_user(self, name: str) -> None:
-        """Delete a user and its policies. @raise BadPolicy: there is no such user."""
+        """
+        Delete a user and its policies; as in RocketMQ, it is no mistake if there is none.
+
+        @raise BadPolicy: it is a super user, and none asks.
+        """
         content = self._content()
-        old = _known(content, name)
+        old = _user(content, name)
+        if old is None:
+            return
         self._check_super(old, "update")
         acls = [acl for acl in content.acls if acl.subject != subject_of(name)]
         self._write(UserFile([one for one in content.users if one is not old], acls))
@@ -184,13 +192,6 @@ UserWork = Callable[[UserEditor], object]
 
 def _user(content: UserFile, name: str) -> UserInfo | None:
     return next((one for one in content.users if one.username == name), None)
-
-
-def _known(content: UserFile, name: str) -> UserInfo:
-    found = _user(content, name)
-    if found is None:
-        raise BadPolicy(f"User:{name} is not found")
-    return found
 
 
 def _told(user: UserInfo) -> UserInfo:

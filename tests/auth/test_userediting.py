@@ -72,8 +72,9 @@ class UserEditorTests(SynchronousTestCase):
         self.refused("The user is existed", self.users.create_user, UserInfo(username="an-admin", password="x"))
         self.users.create_user(UserInfo(username="x", password="secret"))
         self.refused("The user is existed", self.users.create_user, UserInfo(username="x", password="x"))
-        self.refused("User:y is not found", self.users.update_user, UserInfo(username="y", password="x"))
-        self.refused("User:y is not found", self.users.delete_user, "y")
+        self.refused("The user is not exist", self.users.update_user, UserInfo(username="y", password="x"))
+        self.users.delete_user("y")
+        self.assertEqual([one.username for one in self.users.users("")], ["x"])
         self.refused(
             "The user type is Super or Normal.", self.users.update_user, UserInfo(username="x", user_type="Other")
         )
