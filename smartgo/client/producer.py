@@ -16,6 +16,7 @@ from twisted.logger import Logger
 from smartgo.client.client import Client
 from smartgo.client.internal.replies import reply_message, request_message
 from smartgo.client.internal.sending import Sender
+from smartgo.client.internal.slowbrokers import SlowBrokers
 from smartgo.client.internal.tracing import events_of
 from smartgo.client.messages import Message, ReceivedMessage, SendResult
 from smartgo.errors import CallFailed
@@ -46,17 +47,25 @@ class Producer:
         timeout: float = 3.0,
         retries: int = 2,
         compress_from: int = COMPRESS_FROM,
+        avoid_slow_brokers: bool = False,
+        retry_when_not_ok: bool = False,
     ) -> None:
         """
         @param timeout: seconds for a send with all its attempts.
         @param retries: attempts after the first, at another broker if there is one.
         @param compress_from: the size in bytes from which bodies are compressed by zlib.
+        @param avoid_slow_brokers: leave out brokers that were slow or failed, for 30 s to 10 min, while there are
+            others (RocketMQ's C{sendLatencyFaultEnable}).
+        @param retry_when_not_ok: send a message again, to another broker if there is one, that was stored less durably
+            than it should be (RocketMQ's C{retryAnotherBrokerWhenNotStoreOK}): consumers get it twice.
         @raise BadName: the group's name breaks the rules.
         """
         check_group(group)
         self.group = group
         self._client = client
         self._sender = Sender(client, group, timeout, retries, compress_from, events_of(client))
+        self._sender.slow = SlowBrokers() if avoid_slow_brokers else None
+        self._sender.retries_not_ok = retry_when_not_ok
         self._running = False
 
     def start(self) -> Deferred[None]:

@@ -178,7 +178,7 @@ class BrokerGoneTests(TwoRegistries):
         producer = self.producer()
         self.a.code = self.b.code = int(ResponseCode.SYSTEM_ERROR)
         failed = producer.send(Message(topic="New", body=b"x"))
-        self.pass_time(0.5)
+        self.pass_time(1.0)
         self.failureResultOf(failed, PeerRefused)
         self.routes["TBW102"] = route(B)
         self.pass_time(61.0, 0.5)
@@ -201,7 +201,7 @@ class BrokerGoneTests(TwoRegistries):
         self.servers[3].stopService()
         for _ in range(4):
             failed = producer.send(Message(topic="T", body=b"x"))
-            self.pass_time(0.5)
+            self.pass_time(1.0)
             self.failureResultOf(failed, CallFailed)
         self.assertEqual(self.sent(self.a), before)
         self.routes["T"] = route(A)

@@ -1,8 +1,7 @@
 """
 Sends: the choice of the queue, attempts, time-outs, and the form of requests.
 
-Source: C{client/impl/producer/DefaultMQProducerImpl.java}, C{client/latency/MQFaultStrategy.java} without its
-penalties, which are off in Java too.
+Source: C{client/impl/producer/DefaultMQProducerImpl.java}, C{client/latency/MQFaultStrategy.java}.
 """
 
 from __future__ import annotations
@@ -15,6 +14,7 @@ from twisted.internet.task import deferLater
 from smartgo.client.client import Client
 from smartgo.client.internal.events import Attempt, Events
 from smartgo.client.internal.prepared import Prepared
+from smartgo.client.internal.slowbrokers import SlowBrokers
 from smartgo.client.messages import Message, SendResult, SendStatus
 from smartgo.errors import (
     BadHeader,
@@ -47,6 +47,17 @@ RETRIED: Final = frozenset(
 )
 """Response codes after which another broker may do better."""
 
+_LASTING: Final = RETRIED - {
+    ResponseCode.SERVICE_NOT_AVAILABLE,
+    ResponseCode.SYSTEM_ERROR,
+    ResponseCode.SYSTEM_BUSY,
+    ResponseCode.GO_AWAY,
+}
+"""Of these, those that a pause does not change at the same broker."""
+
+RETRY_PAUSE: Final = 0.1
+"""Seconds: half of the longest pause before the first repetition at the same broker."""
+
 NEW_TOPIC_PAUSE: Final = 0.2
 """Seconds, on average, before a send is tried again that would create one topic too many."""
 
@@ -61,6 +72,8 @@ class Sender:
 
     @ivar group: the group.
     @ivar timeout: seconds for a send, all its attempts together.
+    @ivar slow: the brokers to leave out; C{None} where none is.
+    @ivar retries_not_ok: whether a message that is stored less durably than it should be is sent again, elsewhere.
     """
 
     def __init__(
@@ -85,6 +98,8 @@ class Sender:
         self._compress_from = compress_from
         self._events = events or None
         self._turns: dict[str, int] = {}
+        self.slow: SlowBrokers | None = None
+        self.retries_not_ok = False
 
     def prepare(self, message: Message) -> Prepared:
         """
@@ -161,15 +176,22 @@ class Sender:
     async def _send(self, prepared: Prepared, deadline: float) -> SendResult:
         queues = await self.queues(prepared.topic)
         failure: CallFailed = CallTimedOut(f"send to {prepared.topic}", self.timeout)
+        stored: SendResult | None = None
         failed = ""
         attempt = 0
         while attempt <= self._retries:
             if attempt and self._client.env.clock.seconds() >= deadline:
                 break
             queue = self._choose(prepared.topic, queues, failed)
+            begin = self._client.env.clock.seconds()
             try:
-                return await self._send_to(prepared, queue, deadline)
+                result = await self._send_to(prepared, queue, deadline)
+                self._note(queue, begin, failed=False)
+                if result.status is SendStatus.SEND_OK or not self.retries_not_ok or attempt == self._retries:
+                    return result
+                stored = result
             except PeerRefused as error:
+                self._note(queue, begin, failed=True)
                 if error.code not in RETRIED:
                     raise
                 if error.remark.endswith(TOO_MANY_NEW) and await self._may_create_soon(deadline):
@@ -178,11 +200,33 @@ class Sender:
                     self._client.routes.doubt()
                 failure = error
             except CallFailed as error:
+                self._note(queue, begin, failed=True)
                 self._client.routes.doubt()
                 failure = error
             failed = queue.broker_name
             attempt += 1
+            lasts = isinstance(failure, PeerRefused) and failure.code in _LASTING
+            if attempt <= self._retries and not lasts and all(one.broker_name == failed for one in queues):
+                await self._pause(attempt, deadline)
+        if stored is not None:
+            return stored
         raise failure
+
+    def _note(self, queue: MessageQueue, begin: float, failed: bool) -> None:
+        """Take note of how long a broker took, or that it failed. @param begin: clock at the start of the attempt."""
+        if self.slow is None:
+            return
+        now = self._client.env.clock.seconds()
+        if failed:
+            self.slow.failed(queue.broker_name, now)
+        else:
+            self.slow.answered(queue.broker_name, now - begin, now)
+
+    async def _pause(self, attempt: int, deadline: float) -> None:
+        """Wait before the only broker is asked again: longer each time, and no longer than half of what is left."""
+        clock = self._client.env.clock
+        pause = RETRY_PAUSE * 2**attempt * (0.5 + self._client.env.random.fraction() / 2)
+        await deferLater(clock, max(0.0, min(pause, (deadline - clock.seconds()) / 2)))
 
     async def _may_create_soon(self, deadline: float) -> bool:
         """Wait for a broker that lets an address create so many topics a second; C{False} if there is no time left."""
@@ -280,10 +324,20 @@ class Sender:
         turn = self._turns.get(topic)
         if turn is None:
             turn = self._client.env.random.below(len(queues))
+        avoided = self._avoided(queues)
         for step in range(len(queues)):
             queue = queues[(turn + step) % len(queues)]
-            if queue.broker_name != failed:
+            if queue.broker_name != failed and queue.broker_name not in avoided:
                 self._turns[topic] = (turn + step + 1) % len(queues)
                 return queue
         self._turns[topic] = (turn + 1) % len(queues)
         return queues[turn % len(queues)]
+
+    def _avoided(self, queues: Sequence[MessageQueue]) -> frozenset[str]:
+        """Return the brokers to leave out: those that were slow or failed lately; none if that leaves no other."""
+        if self.slow is None:
+            return frozenset()
+        now = self._client.env.clock.seconds()
+        names = {one.broker_name for one in queues}
+        avoided = frozenset(one for one in names if self.slow.avoids(one, now))
+        return frozenset() if avoided == names else avoided
