@@ -156,6 +156,7 @@ cdef enum:
     SHARE = 64  # frames of a link that are taken before it is another one's turn: FRAMES_A_TURN
     STRETCH = 16  # so many sends in a row are worth a write of their own
     CODES = 64  # tags of a filter
+    KEPT = 512  # bytes that answers of a link that wait take beside themselves
 
 
 cdef span NO_NAME
@@ -509,6 +510,11 @@ cdef class Route:
     cdef int64_t count, size, calls
 
 
+cdef struct written:
+    u8 *data
+    int64_t size, room
+
+
 cdef class SendRun:
     """See L{smartgo.broker.sendrun.PureSendRun}."""
 
@@ -523,8 +529,9 @@ cdef class SendRun:
     cdef list kept  # the objects whose bytes are pointed to
     cdef span *special
     cdef u8 *scratch
-    cdef u8 *out
-    cdef int64_t out_size, out_room
+    cdef written out  # answers
+    cdef written late  # those that wait for a flush or a slave
+    cdef int64_t late_count  # requests that wait, the answers to some of which nobody wants
     cdef object code  # the last tag code, as an object
     cdef int64_t code_value
     cdef RunGrants grants
@@ -567,7 +574,8 @@ cdef class SendRun:
         free(self.special)
         free(self.scratch)
         free(self.rules.properties)
-        free(self.out)
+        free(self.out.data)
+        free(self.late.data)
 
     def forget(self):
         """See L{PureSendRun.forget}."""
@@ -594,9 +602,9 @@ cdef class SendRun:
             raise IndexError("begin")
         if stop - begin > limit:
             stop = begin + limit
-        self.out_size = 0
+        self.out.size = 0
         try:
-            while at < stop and self.out_size <= room:
+            while at < stop and self.out.size <= room:
                 set_span(&frame, frames[at])
                 if not self.one(frame.p, frame.n, host, out):
                     break
@@ -606,16 +614,26 @@ cdef class SendRun:
                 raise
             # It comes again when the caller goes on at that frame; what was taken before it is not lost.
         finally:
-            if self.out_size:
-                out.append(PyBytes_FromStringAndSize(<char*>self.out, self.out_size))
+            if self.out.size:
+                out.append(PyBytes_FromStringAndSize(<char*>self.out.data, self.out.size))
         return at - begin
 
-    cdef int one(self, const u8 *frame, int64_t size, span born_host, list out) except -1:
-        """Take a frame; 0: it was not, and nothing is changed."""
+    cdef int begin(self) noexcept:
+        """Forget the answers that were handed over."""
+        self.out.size = self.late.size = self.late_count = 0
+        return 0
+
+    cdef int one(self, const u8 *frame, int64_t size, span born_host, list stored) except -1:
+        """
+        Take a frame; 0: it was not, and nothing is changed.
+
+        Where answers wait and C{stored} is a list, it gets a L{StoredSend}; else the answer goes where its like go.
+        """
         cdef send_request request
         cdef append_plan plan
         cdef QueueTail queue
         cdef LogTail log = self.log
+        cdef written *out
         cdef u8 unit[UNIT_SIZE]
         cdef ext_fields all_fields
         cdef ext_fields *fields = NULL if self.grants is None else &all_fields
@@ -627,32 +645,32 @@ cdef class SendRun:
             return 0
         first = queue.c.next_offset
         if request.code == SEND_BATCH:
-            return self.batch(&request, fields, queue, born_host, out)
+            return self.batch(&request, fields, queue, born_host, stored)
         if not plan_message(&self.rules, &log.c, &queue.c, &request, born_host, &plan):
             return 0
         if fields != NULL and not self.grants.let_pass(request.code, request.topic, NO_NAME, fields, request.body):
             return 0
         if not log.c.now_ms:
             self.read_clock()
-        if not request.flag & ONE_WAY and not self.later:
-            self.make_room(1)
+        out = self.room_for(&request, plan.wait, 1, stored)
         write_message(&self.rules, &log.c, &queue.c, &request, born_host, &plan, unit)
         code = self.code_of(plan.tag_code)
         self.stage(queue, PyBytes_FromStringAndSize(<char*>unit, UNIT_SIZE))
         queue.codes.append(code)
         self.move(queue, &plan)
-        if self.later:
-            out.append((request.encoding, request.opaque, request.flag, bool(plan.wait), self.last.topic,
-                        request.queue_id, (offset, log.c.end, first, log.c.stored_ms, (offset,))))
-        elif not request.flag & ONE_WAY:
-            self.answer(&request, &offset, 1, first)
+        if out != NULL:
+            self.answer(out, &request, &offset, 1, first)
+        elif self.later and stored is not None:
+            stored.append((request.encoding, request.opaque, request.flag, bool(plan.wait), self.last.topic,
+                           request.queue_id, (offset, log.c.end, first, log.c.stored_ms, (offset,))))
         return 1
 
     cdef int batch(self, send_request *request, const ext_fields *fields, QueueTail queue, span born_host,
-                   list out) except -1:
+                   list stored) except -1:
         """Take a batch; 0: it was not, and nothing is changed."""
         cdef append_plan plan
         cdef LogTail log = self.log
+        cdef written *out
         cdef int64_t *offsets
         cdef int64_t *codes
         cdef u8 *units
@@ -663,8 +681,7 @@ cdef class SendRun:
             return 0
         if not log.c.now_ms:
             self.read_clock()
-        if not request.flag & ONE_WAY and not self.later:
-            self.make_room(plan.count)
+        out = self.room_for(request, plan.wait, plan.count, stored)
         offsets = <int64_t*>malloc(plan.count * (2 * sizeof(int64_t) + UNIT_SIZE))
         if offsets == NULL:
             raise MemoryError
@@ -676,12 +693,12 @@ cdef class SendRun:
             self.stage(queue, PyBytes_FromStringAndSize(<char*>units, UNIT_SIZE * plan.count))
             queue.codes += third
             self.move(queue, &plan)
-            if self.later:
-                out.append((request.encoding, request.opaque, request.flag, bool(plan.wait), self.last.topic,
-                            request.queue_id,
-                            (offset, log.c.end, first, log.c.stored_ms, [offsets[i] for i in range(plan.count)])))
-            elif not request.flag & ONE_WAY:
-                self.answer(request, offsets, plan.count, first)
+            if out != NULL:
+                self.answer(out, request, offsets, plan.count, first)
+            elif self.later and stored is not None:
+                stored.append((request.encoding, request.opaque, request.flag, bool(plan.wait), self.last.topic,
+                               request.queue_id,
+                               (offset, log.c.end, first, log.c.stored_ms, [offsets[i] for i in range(plan.count)])))
         finally:
             free(offsets)
         return 1
@@ -762,21 +779,32 @@ cdef class SendRun:
         route.size += plan.size
         return 0
 
-    cdef int make_room(self, int64_t count) except -1:
-        """Make room for one more answer."""
-        cdef int64_t wanted = self.out_size + answer_room(&self.pieces, count)
-        cdef u8 *out
-        if wanted > self.out_room:
-            out = <u8*>realloc(self.out, wanted * 2)
-            if out == NULL:
-                raise MemoryError
-            self.out = out
-            self.out_room = wanted * 2
-        return 0
+    cdef written *room_for(self, const send_request *request, bint wait, int64_t count, list stored) except? NULL:
+        """Make room for one more answer; return where it goes. C{NULL}: there is none, or none yet."""
+        cdef written *out
+        cdef int64_t wanted
+        cdef u8 *data
+        if self.later and stored is not None:
+            return NULL
+        out = &self.late if self.later and wait else &self.out
+        if not request.flag & ONE_WAY:
+            wanted = out.size + answer_room(&self.pieces, count)
+            if wanted > out.room:
+                data = <u8*>realloc(out.data, wanted * 2)
+                if data == NULL:
+                    raise MemoryError
+                out.data = data
+                out.room = wanted * 2
+        return out
 
-    cdef void answer(self, const send_request *request, const int64_t *offsets, int64_t count, int64_t queue_offset) noexcept:
-        cdef u8 *end = put_answer(self.out + self.out_size, &self.pieces, request, offsets, count, queue_offset)
-        self.out_size = end - self.out
+    cdef void answer(self, written *out, const send_request *request, const int64_t *offsets, int64_t count,
+                     int64_t queue_offset) noexcept:
+        cdef u8 *end
+        if out == &self.late:
+            self.late_count += 1
+        if not request.flag & ONE_WAY:
+            end = put_answer(out.data + out.size, &self.pieces, request, offsets, count, queue_offset)
+            out.size = end - out.data
 
 
 cdef class Lane:
@@ -793,6 +821,52 @@ cdef class Lane:
 
     def __dealloc__(self):
         free(self.out)
+
+
+cdef class KeptAnswers:
+    """
+    The answers to sends of a link that wait for a flush or a slave: one L{KeptAnswers<smartgo.net.hub.KeptAnswers>}.
+
+    @ivar count: of how many requests.
+    @ivar size: about how many bytes are kept for them.
+    """
+
+    cdef object link, source
+    cdef Lane lane
+    cdef bytes data
+    cdef readonly int64_t count, size
+
+    held = False
+
+    def forget(self):
+        """See L{smartgo.net.hub.KeptAnswers.forget}."""
+        self.link = self.lane = self.data = self.source = None
+
+    def cancel(self):
+        """See L{smartgo.net.hub.KeptAnswers.cancel}."""
+
+    def give_up(self):
+        """See L{smartgo.net.hub.KeptAnswers.give_up}."""
+        link, data, source = self.link, self.data, self.source
+        if link is not None and link.done(self):
+            self.forget()
+            link.put(source.given_up(data))
+
+
+cdef class Hub  # below
+
+
+cdef class KeptGroup:
+    """The answers of one turn of the hub, of any number of links; called when they may leave."""
+
+    cdef Hub hub
+    cdef list kept
+
+    def __call__(self, weaker):
+        hub, self.hub = self.hub, None
+        kept, self.kept = self.kept, None
+        if hub is not None:
+            (<Hub>hub).release(kept, weaker)
 
 
 include "pulls.pxi"
@@ -815,6 +889,11 @@ cdef class Hub:
     cdef int watched  # see IPoller.watched
     cdef int64_t stay  # microseconds
     cdef int64_t taken_us  # when frames were taken last
+    cdef list keeping  # answers of this turn that wait for a flush or a slave
+    cdef object keeper  # the source of the run that they are of
+    cdef int64_t keeping_end  # of the last record that they are about
+    cdef bint turning  # whether all answers leave soon by themselves
+    cdef bint woken  # whether C{turn} will be called
     cdef bint answered  # whether answers have left since the reactor called
     cdef bint passed  # whether anything was done in Python since then: it may have left work to the reactor
 
@@ -824,6 +903,7 @@ cdef class Hub:
         self.lanes = {}
         self.answering = []
         self.behind = []
+        self.keeping = []
         self.epoll = self.watched = -1
         self.stay = <int64_t>(stay * 1e6)
         self.buffer = <u8*>malloc(READ_SIZE)
@@ -901,7 +981,7 @@ cdef class Hub:
         if begin - self.taken_us < self.stay:
             stay = <int64_t>(min(self.stay * 1e-6, self.poller.spare()) * 1e6)
         try:
-            more = self.turn(events, epoll_wait(self.epoll, events, SOCKETS, 0))
+            more = self.read_all(events, epoll_wait(self.epoll, events, SOCKETS, 0))
             while more:
                 taken += more
                 self.taken_us = now_us()
@@ -913,7 +993,7 @@ cdef class Hub:
                 count = epoll_wait(self.epoll, events, SOCKETS, 0)
                 if count <= 0:
                     break
-                more = self.turn(events, count)
+                more = self.read_all(events, count)
         finally:
             self.end_runs()
         if taken:
@@ -938,29 +1018,90 @@ cdef class Hub:
         """Tell whether anybody waits for what was taken, so that the runs are to end now."""
         return self.sources is None or self.sender is None or self.sender.awaited()
 
-    cdef int64_t turn(self, epoll_event *events, int count) except -1:
+    cdef int64_t read_all(self, epoll_event *events, int count) except -1:
         """Read each of these links once, and answer; return how many frames were taken."""
         cdef Lane lane
         cdef int i
         cdef int64_t taken = 0
         self.waiting = 0
         self.share = SHARE if count > 1 else READ_SIZE
-        for i in range(count):
-            found = self.lanes.get(events[i].data.fd)
-            if found is None:
-                continue
-            lane = <Lane>found
-            try:
-                taken += self.read(lane)
-            except Exception:
-                self.passed = True
-                lane.link.broke()
-            if self.waiting >= TOGETHER:
-                self.answer_all()
-        self.answer_all()
-        while self.behind:
-            taken += self.go_round()
+        self.turning = True
+        try:
+            for i in range(count):
+                found = self.lanes.get(events[i].data.fd)
+                if found is None:
+                    continue
+                lane = <Lane>found
+                try:
+                    taken += self.read(lane)
+                except Exception:
+                    self.passed = True
+                    lane.link.broke()
+                if self.waiting >= TOGETHER:
+                    self.answer_all()
+            self.ask_about_kept()
+            self.answer_all()
+            while self.behind:
+                taken += self.go_round()
+        finally:
+            self.turning = False
         return taken
+
+    def turn(self):
+        """Write the answers that may leave now: see L{WokenLink<smartgo.net.turns.WokenLink>}."""
+        self.woken = False
+        self.answer_all()
+
+    def flush(self):
+        """Write the answers that may leave now."""
+        self.answer_all()
+
+    cdef int ask_about_kept(self) except -1:
+        """Ask when the answers that this turn has kept may leave."""
+        cdef KeptGroup group
+        cdef KeptAnswers one
+        if not self.keeping:
+            return 0
+        keeper, self.keeper = self.keeper, None
+        kept, self.keeping = self.keeping, []
+        group = KeptGroup()
+        group.hub = self
+        group.kept = kept
+        try:
+            keeper.when_durable(self.keeping_end, group)
+        except Exception:
+            self.passed = True
+            for one in kept:
+                if one.link is not None:
+                    one.link.broke()
+        return 0
+
+    cdef int release(self, list kept, weaker) except -1:
+        """Let answers leave, at the end of this turn; C{weaker} makes others of them."""
+        cdef KeptAnswers one
+        cdef Lane lane
+        cdef span data
+        for one in kept:
+            link, lane, answers = one.link, one.lane, one.data
+            if link is None or not link.done(one):
+                continue
+            one.forget()
+            if not answers:
+                continue
+            try:
+                if weaker is not None:
+                    answers = weaker(answers)
+                if lane.attached:
+                    set_span(&data, answers)
+                    self.put(lane, data.p, data.n)
+                else:
+                    link.put(answers)
+            except Exception:
+                link.broke()
+        if self.answering and not self.turning and not self.woken:
+            self.woken = True
+            self.timers.turns.wake(self)
+        return 0
 
     cdef int ask(self, tuple sources) except -1:
         """Ask what takes frames now."""
@@ -995,6 +1136,7 @@ cdef class Hub:
                 lane.link.broke()
             if self.waiting >= TOGETHER:
                 self.answer_all()
+        self.ask_about_kept()
         self.answer_all()
         return taken
 
@@ -1066,21 +1208,23 @@ cdef class Hub:
         cdef PullRun pulls
         cdef const u8 *frame
         cdef span host
-        cdef int64_t length, taken = 0, sends = 0
+        cdef int64_t length, taken = 0, sends = 0, spare = 1
         self.ask(lane.sources)
         run, pulls = self.run, self.pulls
         set_span(&host, lane.host)
         if run is not None:
-            run.out_size = 0
+            run.begin()
+            if run.later:
+                spare = lane.link.spare
         try:
-            while taken < most and lane.attached and size - at[0] >= 4:
+            while taken < most and lane.attached and size - at[0] >= 4 and (run is None or run.late_count < spare):
                 frame = data + at[0] + 4
                 length = get32(data + at[0])
                 if length > size - at[0] - 4:
                     break
                 if run is not None and run.one(frame, length, host, None):
                     sends += 1
-                elif pulls is None or (run is not None and run.out_size) or (self.answered and self.turns.begun):
+                elif pulls is None or (run is not None and (run.out.size or run.late_count)) or (self.answered and self.turns.begun):
                     break  # who has an answer may ask for what was stored, and that is not readable yet
                 elif pulls.one(lane, frame, length):
                     self.passed = True
@@ -1095,15 +1239,34 @@ cdef class Hub:
             if run_ended not in self.turns.begun:
                 self.turns.begun.append(run_ended)
             self.waiting += sends
-            if run.out_size:
-                self.keep(lane, run)
+            if run.out.size:
+                self.put(lane, run.out.data, run.out.size)
         if taken:
             lane.link.took(taken)
+        if sends and run.late_count:
+            self.keep(lane, run)
         return taken
 
     cdef int keep(self, Lane lane, SendRun run) except -1:
-        """Keep the answers of a run until the end of the turn."""
-        cdef int64_t wanted = lane.out_size + run.out_size
+        """Keep answers of a run until what they are about is on the disk, or where else it has to be."""
+        cdef KeptAnswers one = KeptAnswers()
+        if self.keeper is not self.sender:
+            self.ask_about_kept()
+            self.keeper = self.sender
+        one.link = lane.link
+        one.lane = lane
+        one.source = self.sender
+        one.count = run.late_count
+        one.size = KEPT + run.late.size
+        one.data = PyBytes_FromStringAndSize(<char*>run.late.data, run.late.size)
+        self.keeping.append(one)
+        self.keeping_end = run.log.c.end
+        lane.link.begun(one)  # which may be one too many
+        return 0
+
+    cdef int put(self, Lane lane, const u8 *data, int64_t size) except -1:
+        """Put answers to those that leave at the end of the turn."""
+        cdef int64_t wanted = lane.out_size + size
         cdef u8 *out
         if wanted > lane.out_room:
             out = <u8*>realloc(lane.out, wanted)
@@ -1111,7 +1274,7 @@ cdef class Hub:
                 raise MemoryError
             lane.out = out
             lane.out_room = wanted
-        memcpy(lane.out + lane.out_size, run.out, run.out_size)
+        memcpy(lane.out + lane.out_size, data, size)
         lane.out_size = wanted
         if not lane.answers:
             lane.answers = True
@@ -1170,6 +1333,8 @@ cdef class Hub:
             self.passed = True
             self.hand_over(lane)
             link.flush()
+            return 0
+        if not lane.out_size:
             return 0
         sent = send(lane.fd, lane.out, lane.out_size, MSG_DONTWAIT | MSG_NOSIGNAL)
         if sent != lane.out_size:

@@ -306,3 +306,7 @@ class Master(Service):
         if self._best < 0 or end - self._best >= self._settings.fallbehind_max:
             return succeed(PutStatus.SLAVE_NOT_AVAILABLE)
         return self._waiting.wait(end)
+
+    def is_busy(self) -> bool:
+        """See L{IFlushPolicy.is_busy}: slaves are sent what is appended at once, where a send waits for them."""
+        return not self._settings.sync

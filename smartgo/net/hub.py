@@ -10,6 +10,9 @@ Where frames come in quick succession the compiled hub does not return to the re
 next one itself, for two milliseconds in all, as long as the reactor has nothing else to do. The runs then end once,
 behind the answers to all of them. Nobody can ask for what was stored before that: they end before anything else is done
 in Python. They end without a wait where somebody waits for what is stored.
+
+Where answers wait for a flush or a slave, the compiled hub keeps them: one object for all that a link gets of one turn,
+and one question to the source for all links. When the source says so they leave, those of a link in one write.
 """
 
 from __future__ import annotations
@@ -42,6 +45,48 @@ class RunSource(Protocol):
     def run_ended(self) -> None:
         """End the run of what was taken, before anybody may ask for it."""
 
+    def when_durable(self, end: int, tell: Callable[[Callable[[bytes], bytes] | None], None]) -> None:
+        """
+        Call C{tell} once, now or later, when answers may leave that wait for a flush or a slave.
+
+        @param end: they are about what was taken up to this position.
+        @param tell: takes what makes other answers of them, where less was reached than they say; C{None}: nothing.
+        """
+
+    def given_up(self, answers: bytes) -> bytes:
+        """Return what is said in place of such answers where the server stops before they may leave."""
+
+
+class KeptAnswers(Protocol):
+    """
+    The answers to some requests of one link that wait, as its session sees them.
+
+    @ivar count: of how many requests.
+    @ivar size: about how many bytes are kept for them.
+    @ivar held: false: the peer does not want them late.
+    """
+
+    @property
+    def count(self) -> int:
+        """See above."""
+
+    @property
+    def size(self) -> int:
+        """See above."""
+
+    @property
+    def held(self) -> bool:
+        """See above."""
+
+    def forget(self) -> None:
+        """Keep nothing: nobody wants them any more."""
+
+    def cancel(self) -> None:
+        """Do nothing: they are not held."""
+
+    def give_up(self) -> None:
+        """Answer in the source's place, by L{RunSource.given_up}; what it says later is dropped."""
+
 
 class HubLink(Protocol):
     """
@@ -65,8 +110,21 @@ class HubLink(Protocol):
     def dataReceived(self, data: bytes) -> None:
         """Take bytes that were read."""
 
+    @property
+    def spare(self) -> int:
+        """The number of requests whose answers may wait besides those that do (L12)."""
+
     def took(self, frames: int) -> None:
         """Count frames that were read, and taken in a run."""
+
+    def begun(self, kept: KeptAnswers) -> None:
+        """Note answers that wait; where these are too many, leave the hub until there are fewer."""
+
+    def done(self, kept: KeptAnswers) -> bool:
+        """Note that they may leave; false where nobody wants them any more."""
+
+    def put(self, data: bytes) -> int:
+        """Send bytes at the end of this reactor turn."""
 
     def wrote(self, data: bytes, sent: int) -> None:
         """Take over bytes of which the socket took only C{sent}."""

@@ -32,6 +32,7 @@ from smartgo.net.account import Account
 from smartgo.net.counts import Counts
 from smartgo.net.deadlines import AT_ONCE, Deadlines
 from smartgo.net.endpoints import peer_address, port_number
+from smartgo.net.hub import KeptAnswers
 from smartgo.net.limits import NEVER, Limits
 from smartgo.net.sendbuffer import SendBuffer
 from smartgo.net.session import OVER, ISession
@@ -390,6 +391,22 @@ class Link(protocol.Protocol):
         self.chunks += 1
         deadlines.heard_at = deadlines.moved_at = self._sweeper.stamp
         self.session.frames += frames
+
+    @property
+    def spare(self) -> int:
+        """The number of requests whose answers may wait besides those that do."""
+        in_flight: int = self.session.in_flight
+        return self._limits.in_flight - in_flight
+
+    def begun(self, kept: KeptAnswers) -> None:
+        """Note answers to frames that the hub has read; they wait."""
+        self.session.begun(kept)
+
+    def done(self, kept: KeptAnswers) -> bool:
+        """Note that these may leave; false where nobody wants them any more."""
+        self._deadlines.moved_at = self._sweeper.stamp
+        wanted: bool = self.session.done(kept)
+        return wanted
 
     def wrote(self, data: bytes, sent: int) -> None:
         """Take over answers of which the socket took only so much; nothing was unsent before them."""

@@ -7,7 +7,7 @@ from typing import Final
 from twisted.python.failure import Failure
 from zope.interface import Attribute, Interface, implementer
 
-from smartgo.net.hub import RunSource
+from smartgo.net.hub import KeptAnswers, RunSource
 
 
 class ISession(Interface):
@@ -20,6 +20,7 @@ class ISession(Interface):
     pending = Attribute("int: how many bytes of a unit that is not whole are kept; C{0} between two units.")
     missing = Attribute("int: how many bytes such a unit lacks; C{-1} while that is not known, C{0} between two units.")
     run_sources = Attribute("tuple[L{RunSource<smartgo.net.hub.RunSource>}, ...]: what takes runs of its units.")
+    in_flight = Attribute("int: how many requests wait for their answers, those not counted that want to wait (L12).")
 
     def connected() -> None:
         """Prepare for a peer: the transport is up, but a TLS handshake may come first, so write nothing yet."""
@@ -33,6 +34,12 @@ class ISession(Interface):
 
         @raise smartgo.errors.FramingError: the stream is broken; the link is closed and the peer noted in the log.
         """
+
+    def begun(later: KeptAnswers) -> None:
+        """Note requests that were taken in a run, and whose answers wait."""
+
+    def done(later: KeptAnswers) -> bool:
+        """Note that these answers may leave; false where nobody wants them any more."""
 
     def turn() -> int:
         """Process some of what waits, as C{link.backlog} has announced; return how many units."""
@@ -79,6 +86,7 @@ class NullSession:
     frames = 0
     pending = 0
     missing = 0
+    in_flight = 0
     run_sources: tuple[RunSource, ...] = ()
 
     def connected(self) -> None:
@@ -89,6 +97,13 @@ class NullSession:
 
     def received(self, data: bytes) -> None:
         """Ignore the bytes."""
+
+    def begun(self, later: KeptAnswers) -> None:
+        """Do nothing: there are no runs."""
+
+    def done(self, later: KeptAnswers) -> bool:
+        """Return false: nobody wants answers."""
+        return False
 
     def turn(self) -> int:
         """Return 0: nothing waits."""

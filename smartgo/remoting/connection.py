@@ -19,7 +19,7 @@ from twisted.python.failure import Failure
 from zope.interface import implementer
 
 from smartgo.errors import BadHeader, FramingError, NotConnected
-from smartgo.net.hub import RunSource
+from smartgo.net.hub import KeptAnswers, RunSource
 from smartgo.net.limits import Limits
 from smartgo.net.link import BACKLOG, IN_FLIGHT, Link
 from smartgo.net.session import ISession
@@ -107,7 +107,7 @@ class Connection:
         self.host = b""
         self.local_ip = ""
         self.local_port = 0
-        self.outstanding: dict[IOutstanding, None] = {}
+        self.outstanding: dict[IOutstanding | KeptAnswers, None] = {}
         self.in_flight = 0
         self.frames = 0
 
@@ -127,7 +127,7 @@ class Connection:
     @property
     def held(self) -> int:
         """The number of held long polls of this peer."""
-        return len(self.outstanding) - self.in_flight
+        return sum(1 for later in self.outstanding if later.held)
 
     @property
     def unsent(self) -> int:
@@ -283,16 +283,16 @@ class Connection:
 
     # -- requests in flight ----------------------------------------------------------------------------------------
 
-    def begun(self, later: IOutstanding) -> None:
+    def begun(self, later: IOutstanding | KeptAnswers) -> None:
         """Note a request that waits for its answer."""
         self.outstanding[later] = None
         self.link.account.begin(later.size, later.held)
         if not later.held:
-            self.in_flight += 1
+            self.in_flight += later.count
             if self.in_flight >= self._limits.in_flight:
                 self.link.block(IN_FLIGHT)
 
-    def done(self, later: IOutstanding) -> bool:
+    def done(self, later: IOutstanding | KeptAnswers) -> bool:
         """Note that an answer is there; false where nobody wants it any more."""
         if later not in self.outstanding:
             return False
@@ -300,7 +300,7 @@ class Connection:
         del self.outstanding[later]
         link.account.end(later.size, later.held)
         if not later.held:
-            self.in_flight -= 1
+            self.in_flight -= later.count
             if link.blocks & IN_FLIGHT and self.in_flight <= self._limits.in_flight // 2:
                 link.unblock(IN_FLIGHT)
         if link.state is State.DRAINING and not self.outstanding:

@@ -343,11 +343,13 @@ class Later:
     """
     A request whose answer is a Deferred.
 
+    @cvar count: requests: one.
     @ivar held: it waits because the peer wants it to.
     @ivar size: about how many bytes are kept for it.
     """
 
     __slots__ = ("_deferred", "_dispatcher", "_peer", "_request", "held", "size")
+    count = 1
 
     def __init__(
         self, dispatcher: Dispatcher, peer: IDispatchedPeer, request: Command, deferred: Deferred[Answer]

@@ -45,8 +45,9 @@ class IPeer(Interface):
 
 
 class IOutstanding(Interface):
-    """A request whose answer is not there yet, as its connection sees it."""
+    """A request whose answer is not there yet, or some of them, as their connection sees them."""
 
+    count = Attribute("int: how many requests.")
     size = Attribute("int: about how many bytes are kept for it.")
     held = Attribute("bool: whether it waits because the peer wants it to (a long poll).")
 

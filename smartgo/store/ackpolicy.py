@@ -24,6 +24,10 @@ class AllOf:
             return first
         return second if first is None else Deferred.fromCoroutine(_both(first, second))
 
+    def is_busy(self) -> bool:
+        """See L{IFlushPolicy.is_busy}."""
+        return bool(self._first.is_busy() and self._second.is_busy())
+
 
 async def _both(first: Deferred[PutStatus], second: Deferred[PutStatus]) -> PutStatus:
     statuses = await first, await second  # both have been under way since they were asked for

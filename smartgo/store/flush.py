@@ -128,6 +128,10 @@ class Flusher:
             return self.wait(end)
         return succeed(PutStatus.FLUSH_DISK_TIMEOUT) if self._refused else None
 
+    def is_busy(self) -> bool:
+        """See L{IFlushPolicy.is_busy}: a flush is under way, and the next one begins when it is done."""
+        return self._running
+
     def wait(self, end: int) -> Deferred[PutStatus]:
         """Fire when the log is durable up to C{end}, in either mode, or with FLUSH_DISK_TIMEOUT; starts no flush."""
         if end <= self.flushed:

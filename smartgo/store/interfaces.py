@@ -216,6 +216,9 @@ class IFlushPolicy(Interface):
     def durable(end: int) -> Deferred[PutStatus] | None:
         """C{None}: now. Else fires when the log is safe up to physical offset C{end}, or with what happened instead."""
 
+    def is_busy() -> bool:
+        """Tell whether what is appended now waits for work under way, so that to tell of it at once wins nothing."""
+
 
 class IMessageStore(Interface):
     """The message store, as the broker sees it. Called on the reactor thread."""
@@ -225,6 +228,8 @@ class IMessageStore(Interface):
     backup = Attribute("Copies the store while it runs: L{StoreBackup<smartgo.store.backup.StoreBackup>}.")
 
     damage = Attribute("The damaged regions of the log that are known (L{smartgo.store.damage.DamageTable}).")
+
+    ack_policy = Attribute("When appended messages may be acknowledged: L{IFlushPolicy}.")
 
     log_tail = Attribute("The end of the log (L{LogTail<smartgo.store.tails.LogTail>}), to append to while C{accepts}.")
 

@@ -64,6 +64,7 @@ class OpenStore(StoreReads):
     An open store, whole: see L{IMessageStore} and L{IReplicatedLog}.
 
     @ivar root: the directory.
+    @ivar ack_policy: when messages may be acknowledged.
     @ivar cleaner: removes old files by the rules of retention.
     @ivar backup: makes copies of the store while it runs.
     @ivar copies: appends copies of stored messages, on a full disk too.
@@ -99,7 +100,7 @@ class OpenStore(StoreReads):
         space = self._space = LogSpace(env, root, log_files, mappings, settings, begin, self._reconsider)
         log = CommitLog(log_files, mappings, space, env.clock.wall_ms, settings, begin, env.buggify)
         flusher = self._flusher = Flusher(env, mappings, log, settings, space.usage, self._flushed, self._failed)
-        self._policy: IFlushPolicy = flusher
+        self.ack_policy: IFlushPolicy = flusher
         self.copies = LogCopies(log, queues, lambda: (self._refusal, self._held_back))
         index: MessageIndex | None = None
         self._dispatchers: list[IDispatcher] = []
@@ -254,12 +255,12 @@ class OpenStore(StoreReads):
 
     def durable(self, appended: Appended) -> Deferred[PutStatus] | None:
         """See L{IMessageStore.durable}."""
-        found: Deferred[PutStatus] | None = self._policy.durable(appended.end)
+        found: Deferred[PutStatus] | None = self.ack_policy.durable(appended.end)
         return found
 
     def add_ack_policy(self, policy: IFlushPolicy) -> None:
         """See L{IMessageStore.add_ack_policy}."""
-        self._policy = AllOf(self._policy, policy)
+        self.ack_policy = AllOf(self.ack_policy, policy)
 
     def flush(self) -> Deferred[PutStatus]:
         """See L{IMessageStore.flush}."""

@@ -518,6 +518,9 @@ class TapeTests(SynchronousTestCase):
         ("--seed=4", "--count=300", "--plain=0.8", "--sockets"),
         ("--seed=6", "--count=400", "--plain=0.8", "--sockets", "--signed"),
         ("--seed=7", "--count=300", "--plain=0.8", "--signed", "flushDiskType=SYNC_FLUSH"),
+        ("--seed=8", "--count=300", "--plain=0.8", "--sockets", "flushDiskType=SYNC_FLUSH"),
+        ("--seed=9", "--count=300", "--plain=0.8", "--sockets", "brokerRole=SYNC_MASTER"),
+        ("--seed=10", "--count=300", "--plain=0.8", "--sockets", "--signed", "flushDiskType=SYNC_FLUSH"),
     )
 
     def play(self, tape: tuple[str, ...], pure: bool, *more: str) -> dict[str, Any]:
@@ -533,7 +536,7 @@ class TapeTests(SynchronousTestCase):
         for tape in self.tapes:
             alone = self.play(tape, True, "--one-by-one")
             self.assertGreater(alone["stored"], 100)
-            both = not any(word.startswith(("--ip", "flush", "--signed")) for word in tape)
+            both = not any(word.startswith(("--ip", "flush", "brokerRole", "--signed")) for word in tape)
             for pure in (True, False) if both else (False,):  # else Python takes nothing
                 found = self.play(tape, pure)
                 taken = found["taken"]

@@ -474,6 +474,8 @@ class DurableTests(MasterCase):
         self.assertIsNone(master.durable(1000))
         self.wire(master, 500)
         self.assertIsNone(master.durable(1000))
+        self.assertTrue(master.is_busy())
+        self.assertFalse(self.make_master(sync=True).is_busy())
 
     def test_no_slave(self) -> None:
         """Without a slave that has reported sends learn so at once."""

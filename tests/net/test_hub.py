@@ -37,6 +37,20 @@ class Link:
         self.given_back = 0
         self.errors = 0
         self.raises: type[Exception] | None = None
+        self.spare = 1000
+        self.kept: list[Any] = []
+        self.put: Callable[[bytes], object] = self.out.append
+        self.when_begun: Callable[[], object] = int
+
+    def begun(self, kept: Any) -> None:
+        self.kept.append(kept)
+        self.when_begun()
+
+    def done(self, kept: Any) -> bool:
+        wanted = kept in self.kept
+        if wanted:
+            self.kept.remove(kept)
+        return wanted
 
     def dataReceived(self, data: bytes) -> None:
         if self.raises is not None:
@@ -70,6 +84,13 @@ class Source:
         self.when_ended: Callable[[], object] = int
         self.when_awaited: Callable[[], bool] = bool
         self.alone = (self,)
+        self.tells: list[tuple[int, Any]] = []
+
+    def when_durable(self, end: int, tell: Any) -> None:
+        self.tells.append((end, tell))
+
+    def given_up(self, answers: bytes) -> bytes:
+        return b"given up %d" % len(answers)
 
     def ready_run(self) -> Any:
         self.asked += 1
@@ -651,3 +672,178 @@ class StayingHubTests(CompiledHubTestCase):
         end.send(with_length(json_frame(FIELDS)))
         self.turn()
         self.assertEqual((link.frames, len(self.hub), self.source.ended), ([1, 1], 0, 2))
+
+
+class KeptTests(CompiledHubTestCase):
+    """Answers that wait for a flush or a slave."""
+
+    def setUp(self) -> None:
+        """A run whose answers wait."""
+        super().setUp()
+        self.source.run = self.sends.run_of_sends = self.sends.make(later=True)
+
+    def tell(self, number: int = 0, weaker: Callable[[bytes], bytes] | None = None) -> None:
+        """Let the answers of a turn leave, and the reactor turn end."""
+        self.source.tells[number][1](weaker)
+        self.clock.advance(0)
+
+    def count(self, end: socket.socket) -> int:
+        """How many answers came."""
+        return len(self.sends.answers([self.read(end)]))
+
+    def test_wait(self) -> None:
+        """They leave when the source says so, which is asked once a turn, for all links; the run ends before."""
+        one, end, _ = self.attach(self.source, packets=True)
+        two, far, _ = self.attach(self.source, packets=True)
+        frame = with_length(json_frame(FIELDS))
+        end.send(frame * 3)
+        far.send(frame)
+        self.turn()
+        self.assertEqual((one.frames, two.frames, self.source.ended), ([3], [1], 1))
+        self.assertEqual([end for end, _ in self.source.tells], [self.sends.log.end])
+        self.assertEqual((self.read(end), [kept.count for kept in one.kept]), (b"", [3]))
+        self.assertGreater(one.kept[0].size, 512 + 3 * 100)
+        self.assertFalse(one.kept[0].held)
+        end.send(frame)
+        self.turn()
+        self.assertEqual((len(self.source.tells), one.frames, self.source.ended), (2, [3, 1], 2))
+        self.tell()
+        self.assertEqual((self.count(end), self.count(far), self.read(end)), (3, 1, b""))
+        self.tell(1)
+        self.assertEqual((self.count(end), self.count(far)), (1, 0))
+        self.assertEqual((one.kept, one.written, one.left, self.clock.getDelayedCalls()), ([], [], [], []))
+
+    def test_one_write(self) -> None:
+        """What leaves of several turns at once leaves in one write of each link, in order."""
+        _, end, _ = self.attach(self.source, packets=True)
+        for opaque in (7, 8, 9):
+            end.send(with_length(json_frame(FIELDS, opaque=opaque)))
+            self.turn()
+        for _, tell in self.source.tells:
+            tell(None)
+        self.assertEqual(self.read(end), b"")
+        self.clock.advance(0)
+        self.assertEqual([one.opaque for one in self.sends.answers([self.read(end)])], [7, 8, 9])
+        self.assertEqual(self.read(end), b"")
+
+    def test_next_turn(self) -> None:
+        """A turn that comes before the reactor's end writes them, too; then there is nothing left to do."""
+        _, end, _ = self.attach(self.source, packets=True)
+        end.send(with_length(json_frame(FIELDS)))
+        self.turn()
+        self.source.tells[0][1](None)
+        end.send(with_length(json_frame(FIELDS)))
+        self.turn()
+        self.assertEqual(self.count(end), 1)
+        self.clock.advance(0)
+        self.assertEqual(self.read(end), b"")
+
+    def test_at_once(self) -> None:
+        """Where nothing is to be waited for, they leave at the end of the turn."""
+        one, end, _ = self.attach(self.source)
+        self.source.when_durable = lambda end, tell: tell(None)  # type: ignore[method-assign]
+        end.send(with_length(json_frame(FIELDS)))
+        self.turn()
+        self.assertEqual((self.count(end), one.kept, self.clock.getDelayedCalls()), (1, [], []))
+
+    def test_not_waiting(self) -> None:
+        """Who does not want to wait is answered in this turn; a one-way send waits without an answer."""
+        one, end, _ = self.attach(self.source)
+        hasty = {**FIELDS, "i": "WAIT\x01false"}
+        end.send(with_length(json_frame(hasty), json_frame(FIELDS, flag=2), json_frame(hasty)))
+        self.turn()
+        self.assertEqual((self.count(end), one.frames, [kept.count for kept in one.kept]), (2, [3], [1]))
+        self.tell()
+        self.assertEqual((self.read(end), one.kept), (b"", []))
+        end.send(with_length(json_frame(hasty)))
+        self.turn()
+        self.assertEqual((self.count(end), len(self.source.tells)), (1, 1))
+
+    def test_weaker(self) -> None:
+        """Where less was reached than they say, others leave in their place; one that cannot be made ends its link."""
+        one, end, _ = self.attach(self.source)
+        two, far, _ = self.attach(self.source)
+        end.send(with_length(json_frame(FIELDS)))
+        self.turn()
+        far.send(with_length(json_frame(FIELDS)))
+        self.turn()
+        self.tell(0, lambda answers: b"%d bytes" % len(answers[4:]))
+        self.assertRegex(self.read(end), rb"^[0-9]+ bytes$")
+        self.tell(1, lambda answers: answers[0].to_bytes(-1, "big"))
+        self.assertEqual((self.read(far), one.errors, two.errors), (b"", 0, 1))
+
+    def test_gone(self) -> None:
+        """Nothing is sent to who is gone; who has only left the hub gets its answers by its link."""
+        one, end, lane = self.attach(self.source)
+        two, far, other = self.attach(self.source)
+        for link_end in (end, far):
+            link_end.send(with_length(json_frame(FIELDS)))
+        self.turn()
+        one.kept.pop().forget()
+        self.hub.detach(lane)
+        self.hub.detach(other)
+        self.tell()
+        self.assertEqual((one.out, self.read(end), len(self.sends.answers(two.out))), ([], b"", 1))
+
+    def test_given_up(self) -> None:
+        """Who is to be answered without waiting any longer is told what the source says, once."""
+        one, end, _ = self.attach(self.source)
+        end.send(with_length(json_frame(FIELDS)))
+        self.turn()
+        kept = one.kept[0]
+        kept.cancel()
+        kept.give_up()
+        kept.give_up()
+        self.assertRegex(b"".join(one.out), rb"^given up [0-9]+$")
+        self.tell()
+        self.assertEqual((self.read(end), one.kept), (b"", []))
+
+    def test_spare(self) -> None:
+        """No more are taken of a link than may wait; the rest goes to the link, which has left the hub by then."""
+        one, end, lane = self.attach(self.source)
+        one.spare = 2
+        one.when_begun = lambda: self.hub.detach(lane)
+        frame = with_length(json_frame(FIELDS))
+        end.send(frame * 5)
+        self.turn()
+        self.assertEqual((one.frames, one.read, [kept.count for kept in one.kept]), ([2], [frame * 3], [2]))
+
+    def test_pull_behind(self) -> None:
+        """What comes behind sends that wait goes to the link, before their answers."""
+        one, end, _ = self.attach(self.source)
+        other = with_length(b"\0\0\0\0pull")
+        end.send(with_length(json_frame(FIELDS)) + other)
+        self.turn()
+        self.assertEqual((one.frames, one.read, self.read(end)), ([1], [other], b""))
+        self.tell()
+        self.assertEqual(self.count(end), 1)
+
+    def test_sources(self) -> None:
+        """Each source is asked about its own."""
+        other = Source(self.sends.make(later=True))
+        _, end, _ = self.attach(self.source)
+        _, far, _ = self.attach(other)
+        for link_end in (end, far):
+            link_end.send(with_length(json_frame(FIELDS)))
+        self.turn()
+        self.assertEqual((len(self.source.tells), len(other.tells)), (1, 1))
+        other.tells[0][1](None)
+        self.clock.advance(0)
+        self.assertEqual((self.count(end), self.count(far)), (0, 1))
+
+    def test_bug(self) -> None:
+        """A source that cannot be asked ends the links whose answers it has."""
+        one, end, _ = self.attach(self.source)
+        self.source.when_durable = lambda end, tell: [].pop()  # type: ignore[method-assign]
+        end.send(with_length(json_frame(FIELDS)))
+        self.turn()
+        self.assertEqual((one.errors, self.read(end)), (1, b""))
+
+    def test_told_twice(self) -> None:
+        """A source that speaks twice is heard once."""
+        _, end, _ = self.attach(self.source)
+        end.send(with_length(json_frame(FIELDS)))
+        self.turn()
+        self.tell()
+        self.tell()
+        self.assertEqual(self.count(end), 1)

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from functools import partial
 from typing import TYPE_CHECKING, Final
 
 from twisted.internet.defer import Deferred
@@ -10,6 +11,7 @@ from twisted.python.failure import Failure
 from zope.interface import implementer
 
 from smartgo.broker.interfaces import IBroker, ISendStage
+from smartgo.broker.keptanswers import REMARKS, given_up, weaker
 from smartgo.broker.processors.requestcodes import answered_by
 from smartgo.broker.processors.sendadmission import SendAdmission
 from smartgo.broker.send import Send
@@ -42,12 +44,6 @@ if TYPE_CHECKING:
 _BATCH: Final = int(RequestCode.SEND_BATCH_MESSAGE)
 _LONG: Final = int(RequestCode.SEND_MESSAGE)
 _BATCH_LIMIT: Final = 4096  # records (reliability L6)
-
-REMARKS: Final = {
-    PutStatus.FLUSH_DISK_TIMEOUT: "flush disk timeout, may be the disk is slow or broken",
-    PutStatus.SLAVE_NOT_AVAILABLE: "slave not available",
-    PutStatus.FLUSH_SLAVE_TIMEOUT: "flush slave timeout",
-}
 
 
 def _not_saved(failure: Failure) -> PutStatus:
@@ -205,11 +201,25 @@ class SendProcessor(Processor):
 
     def ready_run(self) -> SendRun | None:
         """See L{IRunTaker.ready_run}."""
-        return None if self._sync else self._plain_run()
+        if self._sync and not self._topics.is_durable:
+            return None  # a send to a topic that was just made waits for more than the log (D15)
+        return self._plain_run()
 
     def awaited(self) -> bool:
-        """See L{IRunTaker.awaited}."""
-        return self._long_polls.count > 0
+        """See L{IRunTaker.awaited}. Where answers wait, a run that ends begins a flush, and is sent to slaves."""
+        return self._long_polls.count > 0 or (self._sync and not self._store.ack_policy.is_busy())
+
+    def when_durable(self, end: int, tell: Callable[[Callable[[bytes], bytes] | None], None]) -> None:
+        """See L{RunSource.when_durable<smartgo.net.hub.RunSource.when_durable>}."""
+        waiting = self._store.ack_policy.durable(end)
+        if waiting is None:
+            tell(None)
+        else:
+            waiting.addCallback(lambda status: tell(None if status is PutStatus.OK else partial(weaker, status)))
+
+    def given_up(self, answers: bytes) -> bytes:
+        """See L{RunSource.given_up<smartgo.net.hub.RunSource.given_up>}."""
+        return given_up(answers)
 
     def _plain_run(self) -> SendRun | None:
         """Return what stores plain sends; C{None} while none may be stored."""

@@ -337,6 +337,13 @@ class TopicTable:
             self._unsaved.clear()
         return waiter
 
+    @property
+    def is_durable(self) -> bool:
+        """Whether L{durable} would return C{None} for each topic."""
+        if self._unsaved and self._saving.saved == self._saving.generation:
+            self._unsaved.clear()
+        return not self._sync or not self._unsaved
+
     def save(self) -> Deferred[None]:
         """Save now what is not saved; fires when it is. @raise ServiceNotAvailable: through the Deferred."""
         return self._saving.save()

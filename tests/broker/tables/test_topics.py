@@ -387,6 +387,7 @@ class FileTests(TopicTableCase):
         self.env.clock.advance(1)
         table.create_for_send("T", "TBW102", 4, 0, self.peer)
         self.assertIsNone(table.durable("T"))
+        self.assertTrue(table.is_durable)
         self.env.clock.advance(0.9)
         self.assertIn(b'"T"', self.env.files.read(PATH))
         self.assertEqual(self.env.clock.getDelayedCalls(), [])
@@ -398,7 +399,9 @@ class FileTests(TopicTableCase):
         self.env.threads.release("tables")
         self.env.threads.release("tables")
         self.assertIsNone(table.durable("TBW102"))
+        self.assertTrue(table.is_durable)
         table.create_for_send("T", "TBW102", 4, 0, self.peer)
+        self.assertFalse(table.is_durable)
         first = table.durable("T")
         second = table.durable("T")
         everybody = table.durable()
@@ -410,6 +413,7 @@ class FileTests(TopicTableCase):
         self.env.threads.release("tables")
         for one in (first, second, everybody):
             self.assertIsNone(self.successResultOf(one))
+        self.assertTrue(table.is_durable)
         self.assertIsNone(table.durable("T"))
         self.assertIn(b'"T"', self.env.files.read(PATH))
 
