@@ -339,7 +339,7 @@ class TopicTable:
 
     @property
     def is_durable(self) -> bool:
-        """Whether L{durable} would return C{None} for each topic."""
+        """Tell whether L{durable} would return C{None} for each topic."""
         if self._unsaved and self._saving.saved == self._saving.generation:
             self._unsaved.clear()
         return not self._sync or not self._unsaved
