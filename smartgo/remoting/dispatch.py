@@ -343,7 +343,6 @@ class Later:
     """
     A request whose answer is a Deferred.
 
-    @cvar count: requests: one.
     @ivar held: it waits because the peer wants it to.
     @ivar size: about how many bytes are kept for it.
     """
@@ -357,14 +356,13 @@ class Later:
         self._dispatcher = dispatcher
         self._peer: IDispatchedPeer | None = peer
         self._deferred: Deferred[Answer] | None = deferred
+        self.held = isinstance(deferred, LongPoll)
         if isinstance(deferred, LongPoll):
-            self.held = True
             self.size = deferred.size
-            self._request = request.bare()
+            request = request.bare()
         else:
-            self.held = False
             self.size = _LATER + len(request.body) + len(request.raw)
-            self._request = request
+        self._request = request
         peer.begun(self)
         deferred.addCallbacks(self._answered, self._failed)
 
