@@ -133,6 +133,7 @@ class Crowd:
         self._epoll = select.epoll()
         self._of: dict[int, Client] = {}
         self._ended = threading.Event()
+        self._answered: deque[Client] = deque()  # by when they are to beat again, until all are connected
         self.lost = 0
         self.answers = 0
         self.waits: list[float] = []  # seconds from a connection's first try until its first answer
@@ -149,12 +150,15 @@ class Crowd:
         """
         Connect all clients at once and send the first heart-beat of each; one that is refused tries again.
 
+        Where that takes long, those that were answered beat again, as the broker gives up whoever is silent for 120 s.
+
         @return: seconds until the last one was answered.
         @raise BenchmarkError: it took too long.
         """
         self.close()
         began = time.monotonic()
         self.waits = []
+        self._answered = deque()
         waiting = dict.fromkeys(self._clients, began)
         while len(self.waits) < len(self._clients):
             now = time.monotonic()
@@ -163,6 +167,11 @@ class Crowd:
             for client in [each for each, due in waiting.items() if due <= now]:
                 del waiting[client]
                 self._dial(client, began)
+            while self._answered and self._answered[0].due <= now:
+                client = self._answered.popleft()
+                client.due += BEAT_S
+                self._answered.append(client)
+                self._send(client, client.beat)
             for client in self._serve(0.01 if waiting else 0.2):
                 waiting[client] = time.monotonic() + _RETRY_S * (1 + client.number / len(self))
         done = time.monotonic()
@@ -230,7 +239,10 @@ class Crowd:
         self.answers += len(opaques)
         if not client.beaten and _BEAT in opaques:
             client.beaten = True
-            self.waits.append(time.monotonic() - client.asked)
+            now = time.monotonic()
+            self.waits.append(now - client.asked)
+            client.due = now + BEAT_S
+            self._answered.append(client)
         if _POLL in opaques:
             self._send(client, client.poll(POLL_S))
         return True

@@ -57,6 +57,28 @@ class CrowdTests(SynchronousTestCase):
         assert waited is not None
         self.assertEqual(waited.rounds, 20)
 
+    def test_beats_while_others_wait(self) -> None:
+        """A client beats again while others are not answered yet: a broker gives up whoever is silent."""
+        self.patch(crowd, "BEAT_S", 0.02)
+        again = threading.Event()
+        beats = Counter[str]()
+
+        def answer(requests: list[Request]) -> list[bytes]:
+            for request in requests:
+                name = json.loads(request.body)["clientID"]
+                beats[name] += 1
+                if name.endswith("@0"):
+                    if beats[name] == 3:
+                        again.set()
+                elif not again.wait(30.0):
+                    return []
+            return [encode(each) for each in requests]
+
+        clients = self.crowd(answer, 2, "beat")
+        clients.connect(40.0)
+        self.assertGreaterEqual(beats["127.0.0.1@0"], 3)
+        self.assertEqual(clients.lost, 0)
+
     def test_polls(self) -> None:
         """A consumer asks again as soon as a pull was answered; ten share a group."""
         answered = threading.Event()
@@ -112,17 +134,14 @@ class CrowdTests(SynchronousTestCase):
     def test_lost(self) -> None:
         """A connection that the broker closes is counted."""
         self.patch(crowd, "BEAT_S", 0.05)
-        beaten = set[str]()
+        connected = threading.Event()
 
         def answer(requests: list[Request]) -> list[bytes]:
-            identity = json.loads(requests[0].body)["clientID"]
-            if identity in beaten:
-                return [b""]
-            beaten.add(identity)
-            return [encode(each) for each in requests]
+            return [b""] if connected.is_set() else [encode(each) for each in requests]
 
         clients = self.crowd(answer, 3, "beat")
         clients.connect(30.0)
+        connected.set()
         with clients.kept():
             for _ in range(3000):
                 if clients.lost == 3:
