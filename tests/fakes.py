@@ -211,6 +211,7 @@ class FakeFiles:
         self.files: dict[str, FakeFile] = {}
         self.directories: set[str] = {"/"}
         self.synced_directories: list[str] = []
+        self.written_back: list[str] = []
         self.locks: set[str] = set()
         self.mappings: list[FakeMapping] = []
         self.refused_writes: list[str] = []
@@ -369,6 +370,10 @@ class FakeFiles:
     def sync_directory(self, path: str) -> None:
         """Note it."""
         self.synced_directories.append(path)
+
+    def write_back(self, path: str) -> None:
+        """Note it; nothing is durable by that."""
+        self.written_back.append(path)
 
     def allocate(self, path: str, size: int) -> None:
         """New file of zeros."""

@@ -247,6 +247,14 @@ class IFiles(Interface):
     def sync_directory(path: str) -> None:
         """Make the names in a directory durable (C{fsync})."""
 
+    def write_back(path: str) -> None:
+        """
+        Let the disk write all that was changed in the file system of a directory (C{syncfs}); blocking, best effort.
+
+        It promises nothing, and an error is told by none but the sync of each file, which is cheap afterwards: a file
+        that is synced by itself waits for the journal of the file system, one after another.
+        """
+
     def allocate(path: str, size: int) -> None:
         """
         Create a file with all its blocks (C{posix_fallocate}); a failure leaves no file behind.

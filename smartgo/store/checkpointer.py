@@ -262,6 +262,8 @@ class Checkpointer:
         @raise _NotOpened: a file could not be opened; what was not synced is still dirty.
         @raise OSError: a sync failed.
         """
+        if len(dirty) > self._at_once:
+            await self._threads.run(LANE, self._files.write_back, posixpath.dirname(dirty[0].path))
         while len(dirty) > self._at_once:
             part, dirty = dirty[: self._at_once], dirty[self._at_once :]
             await self._synced([], part, self._sync)

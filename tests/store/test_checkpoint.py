@@ -321,6 +321,16 @@ class CheckpointerTests(StoreTestCase):
             self.assertEqual((len(queues), len(set(queues))), (100, 100))
             self.assertLess(max(pinned), 20)
 
+    def test_written_back(self) -> None:
+        """Many files are written back together, once, before each is synced; few are not."""
+        store = self.start(open_mappings=20)
+        for count, expected in ((2, []), (100, [f"{ROOT}/consumequeue/T/0"])):
+            for queue_id in range(count):
+                self.send(store, message(queue_id=queue_id))
+            self.env.clock.advance(2)
+            self.assertEqual(self.position(), store.log_bounds()[1])
+            self.assertEqual(self.env.files.written_back, expected)
+
     def test_removed_meanwhile(self) -> None:
         """Files of a topic that is deleted while others are synced are left out, and the checkpoint is written."""
         store = self.start(open_mappings=20)

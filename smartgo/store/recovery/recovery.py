@@ -57,6 +57,9 @@ from smartgo.store.storelayout import StoreLayout
 _LAG_MS: Final = 3000  # RocketMQ's timestamps may be that far ahead of its disk
 _NEVER: Final = 1 << 62
 
+MANY_FILES: Final = 256
+"""More changed files of queues than that are written back together before each of them is synced."""
+
 
 class Recovery:
     """One recovery of one store."""
@@ -325,6 +328,8 @@ class Recovery:
         for path in self._layout.left_over:
             files.remove(path)
         self._save_damage()
+        if len(queues.dirty) > MANY_FILES:
+            files.write_back(self._layout.queue_directory)
         self._sync_log(tail)
         for file in queues.dirty:
             self._mappings.mapping(file).sync()

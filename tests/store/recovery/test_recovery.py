@@ -21,6 +21,7 @@ from smartgo.store.messagestore import MessageStore
 from smartgo.store.opening import open_store
 from smartgo.store.openstore import OpenStore
 from smartgo.store.recovery import logscan as walk
+from smartgo.store.recovery import recovery
 from smartgo.store.recovery.progress import RecoveredSoFar
 from smartgo.store.settings import StoreSettings
 from tests import golden_store
@@ -115,6 +116,22 @@ class KilledTests(RecoveryTestCase):
             self.assertEqual(appended.queue_offset, number * 21)
             sent += [b"%d" % number, *self.fill(store, 20)]
             env = killed(env)
+
+    def test_many_queues(self) -> None:
+        """Many changed queue files are written back together before each is synced, few are not."""
+        self.patch(recovery, "MANY_FILES", 20)
+        for queues, expected in ((20, []), (21, [f"{ROOT}/consumequeue"])):
+            env = FakeEnvironment()
+            store = self.start(env)
+            for queue_id in range(queues):
+                store.append([message(queue_id=queue_id)])
+            store.end_run()
+            env = killed(env)
+            self.start(env)
+            self.assertEqual(env.files.written_back, expected)
+            files = {path: file for path, file in env.files.files.items() if "/consumequeue/" in path}
+            self.assertEqual(len(files), queues)
+            self.assertEqual([path for path, file in files.items() if bytes(file.data) != file.synced], [])
 
     def test_said(self) -> None:
         """An unclean stop is said in one line at the start, with the messages that were recovered; no clean one is."""
