@@ -12,6 +12,7 @@ from smartgo.broker.pullrun import PullRun, PullSource, PullWork
 from smartgo.broker.settings.changes import Who
 from smartgo.core import CORE, IS_COMPILED
 from smartgo.errors import RequestRefused
+from smartgo.net.hub import Hub
 from smartgo.net.link import Link
 from smartgo.schema.bodies import ConsumerData, HeartbeatData, SubscriptionData
 from smartgo.schema.codes import RequestCode
@@ -22,6 +23,7 @@ from tests.broker.fakecluster import Cluster, pull_command, send_command
 from tests.broker.sendtape import SocketClient
 from tests.broker.test_sendrun import binary_frame, json_frame
 from tests.fakes import FakeEnvironment
+from tests.net.test_hub import HubTestCase, Source, with_length
 from tests.sockets import SocketNetwork
 
 FIELDS = {
@@ -183,6 +185,9 @@ class PullRunTests(SynchronousTestCase):
         for name in ("maxMsgBytes", "requestSource"):
             self.assert_not_taken("no number", json_frame({**FIELDS, name: "x"}, b"", 11))
         self.assert_not_taken("negative size", maxMsgBytes="-1")
+        for name in ("queueId", "maxMsgNums", "sysFlag", "maxMsgBytes", "requestSource"):
+            for value in (1 << 31, -(1 << 31) - 1):
+                self.assert_not_taken(f"{name} {value}", json_frame({**FIELDS, name: str(value)}, b"", 11))
         for flag in (1, 2, 3, -1):
             self.assert_not_taken("flag", json_frame(FIELDS, b"", 11, flag=flag))
             self.assert_not_taken("flag", binary_frame(FIELDS, b"", 11, flag=flag))
@@ -220,6 +225,33 @@ class PullRunTests(SynchronousTestCase):
         self.result = self.result._replace(maximum=(1 << 63) - 1)
         self.assertEqual(self.counted, [])
         self.assertIsNotNone(self.answer())
+
+
+class UnsentTests(HubTestCase):
+    """Pulls of a link that has not sent all it has to send."""
+
+    if not IS_COMPILED:
+        skip = f"the core is {CORE}"
+
+    kind = Hub
+
+    def test_unsent(self) -> None:
+        """A pull is not answered before what its link has still to send: it goes to the link."""
+        pulls = PullRunTests()
+        pulls.setUp()
+        link, end, _ = self.attach(Source(pulls.run_of_pulls))
+        frame = with_length(json_frame(FIELDS, b"", 11))
+        for unsent, out in ((1, []), (0, [b"answer"]), (1, [b"answer"])):
+            link.unsent, link.out = unsent, out
+            end.send(frame)
+            self.turn()
+            self.assertEqual((link.read, link.frames, pulls.reads), ([frame], [], []))
+            link.read.clear()
+        link.unsent, link.out = 0, []
+        end.send(frame)
+        self.turn()
+        self.assertEqual((link.read, link.frames, len(pulls.reads)), ([], [1], 1))
+        self.assertTrue(end.recv(1 << 16).endswith(b"onetwothree"))
 
 
 class HubPullTests(SynchronousTestCase):
