@@ -13,9 +13,9 @@ import tempfile
 
 from twisted.trial.unittest import SynchronousTestCase
 
-from smartgo.env.real import RealNetwork
 from smartgo.schema.command import Command, decode, encode
 from tests.broker.fakecluster import SMALL, pull_command, records
+from tests.interop.case import PORTS
 
 ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 TWISTD = "from twisted.scripts.twistd import run; run()"
@@ -27,7 +27,7 @@ class BrokerProcessCase(SynchronousTestCase):
     def setUp(self) -> None:
         self.folder = tempfile.mkdtemp()
         self.addCleanup(shutil.rmtree, self.folder)
-        self.port = RealNetwork(None).free_port()
+        self.port = PORTS.take(4) + 2  # a broker takes the ports two below and one above, too
         self.settings: dict[str, str] = {}
         self.socket: socket.socket | None = None
 
