@@ -84,6 +84,7 @@ REAL = {
     os.path.join("smartgo", "env", "disk.py"),
     os.path.join("smartgo", "env", "poller.py"),
     os.path.join("smartgo", "env", "refusedwrites.py"),
+    os.path.join("smartgo", "env", "writeback.py"),
     os.path.join("smartgo", "spark", "files.py"),
 }
 """The doors to the world. Spark's executors have no environment, only files to read: these have a door of their own."""

@@ -15,6 +15,7 @@ from collections.abc import Sequence
 
 from zope.interface import implementer
 
+from smartgo.env import writeback
 from smartgo.env.interfaces import IDirectoryLock, IFiles, IMapping
 from smartgo.errors import StoreHeld
 
@@ -24,7 +25,6 @@ _LOCK_TEXT = b"lock"  # what RocketMQ writes into the file
 _libc = ctypes.CDLL(None, use_errno=True)  # a foreign call gives up the GIL, mmap.madvise does not
 _libc.madvise.argtypes = [ctypes.c_void_p, ctypes.c_size_t, ctypes.c_int]
 _libc.madvise.restype = ctypes.c_int
-_syncfs = getattr(_libc, "syncfs", None)
 
 _FLOCK = struct.Struct("hhqqi4x")  # struct flock of Linux: type, whence, start, len, pid
 
@@ -330,17 +330,8 @@ class RealFiles:
             os.close(fd)
 
     def write_back(self, path: str) -> None:
-        """Let the disk write all that was changed: without the GIL, and without an error."""
-        if _syncfs is None:
-            return
-        try:
-            fd = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
-        except OSError:
-            return
-        try:
-            _syncfs(fd)
-        finally:
-            os.close(fd)
+        """Let the disk write all that was changed."""
+        writeback.write_back(path)
 
     def allocate(self, path: str, size: int) -> None:
         """A new file with all its blocks."""

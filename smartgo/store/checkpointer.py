@@ -35,7 +35,8 @@ LANE: Final = "checkpoint"
 
 T = TypeVar("T")
 
-_AT_ONCE: Final = 256  # files that are synced in one go: each has a descriptor until it is done
+AT_ONCE: Final = 256
+"""Files that are synced in one go: each has a descriptor until it is done. More are written back together before."""
 
 
 class _NotOpened(Exception):
@@ -110,7 +111,7 @@ class Checkpointer:
         self._buggify = env.buggify
         self._checkpoints = checkpoints
         self._mappings = mappings
-        self._at_once = 1 if env.buggify("checkpoint.one-file") else max(1, min(_AT_ONCE, mappings.limit // 2))
+        self._at_once = 1 if env.buggify("checkpoint.one-file") else max(1, min(AT_ONCE, mappings.limit // 2))
         self._queues = told.queues
         self._commitlog = told.log
         self._flusher = told.flusher

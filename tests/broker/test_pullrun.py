@@ -88,6 +88,13 @@ class PullRunTests(SynchronousTestCase):
                     head = pull_response(encoding, 5, 0, "FOUND", 0, *numbers, 11)
                     self.assertEqual(self.run_of_pulls.answer(frame(FIELDS, b"", code)), head + b"onetwothree")
 
+    def test_opaques(self) -> None:
+        """An answer has the number of its request, whatever it is."""
+        for opaque in (0, -1, -(1 << 31), (1 << 31) - 1):
+            head = pull_response(0, opaque, 0, "FOUND", 0, 10, 3, 1 << 40, 11)
+            found = self.run_of_pulls.answer(json_frame(FIELDS, b"", 11, opaque=opaque))
+            self.assertEqual(found, head + b"onetwothree")
+
     def test_reads(self) -> None:
         """What is read is what was asked for, within the limits; what is given out is counted."""
         for changes, limit in (

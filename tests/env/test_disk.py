@@ -10,7 +10,6 @@ from functools import partial
 
 from twisted.trial.unittest import SynchronousTestCase
 
-from smartgo.env import disk
 from smartgo.env.disk import RealFiles, RealMapping
 from smartgo.errors import StoreHeld
 
@@ -162,28 +161,6 @@ class RealFilesTests(SynchronousTestCase):
         mapping.close()
         mapping.close()
         self.assertEqual(bytes(held), b"hello")
-
-    def test_write_back(self) -> None:
-        """The whole file system is written back by a descriptor of the directory; where that fails nothing is said."""
-        asked: list[str] = []
-        self.patch(disk, "_syncfs", lambda fd: asked.append(os.readlink(f"/proc/self/fd/{fd}")))
-        before = os.listdir("/proc/self/fd")
-        self.files.write_back(self.root)
-        self.files.write_back(os.path.join(self.root, "nowhere"))
-        self.assertEqual(asked, [os.path.realpath(self.root)])
-        self.assertEqual(len(os.listdir("/proc/self/fd")), len(before))
-        self.patch(disk, "_syncfs", None)
-        self.files.write_back(self.root)
-        self.assertEqual(len(asked), 1)
-
-    def test_written_back(self) -> None:
-        """The system takes the call."""
-        asked: list[int] = []
-        call = disk._syncfs
-        assert call is not None
-        self.patch(disk, "_syncfs", lambda fd: asked.append(call(fd)))
-        self.files.write_back(self.root)
-        self.assertEqual(asked, [0])
 
     def test_read_only(self) -> None:
         """A mapping asked for reading cannot be written."""

@@ -36,7 +36,7 @@ from smartgo.schema.message import StoredMessage
 from smartgo.schema.recordscan import Stop
 from smartgo.schema.topics import QUEUE_LIMIT
 from smartgo.store.checkpoint import UNMARKED, CheckpointSlot, IndexEntry, QueueEntry, QueueTable, Timestamps
-from smartgo.store.checkpointer import fresh_directories
+from smartgo.store.checkpointer import AT_ONCE, fresh_directories
 from smartgo.store.index.recovery import OFF, UNKNOWN, KeptIndex, KnownIndex, index_names, keep
 from smartgo.store.logposition import LogPosition
 from smartgo.store.mappedfile import MappedFile
@@ -56,9 +56,6 @@ from smartgo.store.storelayout import StoreLayout
 
 _LAG_MS: Final = 3000  # RocketMQ's timestamps may be that far ahead of its disk
 _NEVER: Final = 1 << 62
-
-MANY_FILES: Final = 256
-"""More changed files of queues than that are written back together before each of them is synced."""
 
 
 class Recovery:
@@ -320,15 +317,14 @@ class Recovery:
     def _conclude(
         self, queues: ConsumeQueues, tail: ScannedTail, marked_from: int, deleted: dict[str, int]
     ) -> RecoveredStore:
-        files, checkpoints = self._files, self._checkpoints
-        end = tail.end
+        files, checkpoints, end = self._files, self._checkpoints, tail.end
         for directory in (self._layout.log_directory, self._layout.queue_directory):
             files.make_directories(directory)
         self._change()
         for path in self._layout.left_over:
             files.remove(path)
         self._save_damage()
-        if len(queues.dirty) > MANY_FILES:
+        if len(queues.dirty) > AT_ONCE:
             files.write_back(self._layout.queue_directory)
         self._sync_log(tail)
         for file in queues.dirty:
@@ -356,11 +352,10 @@ class Recovery:
             # With the table of before we may not claim more than before. Reading is possible on a full disk.
             self._log.warn("the table of queues could not be written: {error}", error=str(error))
             position, table_saved = self._begin, False
-        log_size, queue_size, indexed = self._log_files.file_size, queues.file_size, self._indexed()
         doubtful_from = self._doubtful_from(tail)
-        checkpoints.save(
-            CheckpointSlot(False, position, doubtful_from, marks, log_size, queue_size, written, before, indexed)
-        )
+        sizes = self._log_files.file_size, queues.file_size
+        slot = CheckpointSlot(False, position, doubtful_from, marks, *sizes, written, before, self._indexed())
+        checkpoints.save(slot)
         checkpoint = RecoveredCheckpoint(
             position,
             marked_from,

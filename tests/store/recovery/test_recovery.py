@@ -119,7 +119,7 @@ class KilledTests(RecoveryTestCase):
 
     def test_many_queues(self) -> None:
         """Many changed queue files are written back together before each is synced, few are not."""
-        self.patch(recovery, "MANY_FILES", 20)
+        self.patch(recovery, "AT_ONCE", 20)
         for queues, expected in ((20, []), (21, [f"{ROOT}/consumequeue"])):
             env = FakeEnvironment()
             store = self.start(env)
