@@ -193,8 +193,8 @@ class PullRunTests(SynchronousTestCase):
             self.assert_not_taken("no number", json_frame({**FIELDS, name: "x"}, b"", 11))
         self.assert_not_taken("negative size", maxMsgBytes="-1")
         for name in ("queueId", "maxMsgNums", "sysFlag", "maxMsgBytes", "requestSource"):
-            for value in (1 << 31, -(1 << 31) - 1):
-                self.assert_not_taken(f"{name} {value}", json_frame({**FIELDS, name: str(value)}, b"", 11))
+            for number in (1 << 31, -(1 << 31) - 1):
+                self.assert_not_taken(f"{name} {number}", json_frame({**FIELDS, name: str(number)}, b"", 11))
         for flag in (1, 2, 3, -1):
             self.assert_not_taken("flag", json_frame(FIELDS, b"", 11, flag=flag))
             self.assert_not_taken("flag", binary_frame(FIELDS, b"", 11, flag=flag))
