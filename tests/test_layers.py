@@ -12,7 +12,8 @@ ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 
 EVERYTHING = {
     "_core", "core", "errors", "observer", "env", "schema", "extension", "config", "health", "tablefile", "auth", "net",
-    "remoting", "store", "ha", "pipeline", "client", "registry", "broker", "ops", "node", "cli", "testing", "spark",
+    "remoting", "store", "ha", "pipeline", "client", "aio", "sync", "registry", "broker", "ops", "node", "cli",
+    "testing", "spark",
 }  # fmt: skip
 
 MAY_IMPORT: dict[str, set[str]] = {
@@ -35,6 +36,14 @@ MAY_IMPORT: dict[str, set[str]] = {
     "client": {
         "core", "_core", "remoting", "net", "auth", "tablefile", "config", "env", "observer", "schema", "errors",
     },
+    "aio": {
+        "client", "core", "_core", "remoting", "net", "auth", "tablefile", "config", "env", "observer", "schema",
+        "errors",
+    },
+    "sync": {
+        "client", "core", "_core", "remoting", "net", "auth", "tablefile", "config", "env", "observer", "schema",
+        "errors",
+    },
     "registry": {
         "core", "_core", "remoting", "net", "auth", "tablefile", "config", "env", "observer", "schema", "errors",
     },
@@ -46,8 +55,8 @@ MAY_IMPORT: dict[str, set[str]] = {
         "core", "_core", "broker", "registry", "client", "ha", "pipeline", "store", "remoting", "net", "auth",
         "extension", "tablefile", "health", "config", "env", "observer", "schema", "errors",
     },
-    "node": EVERYTHING - {"node", "cli", "testing", "spark"},
-    "cli": EVERYTHING - {"cli", "testing", "spark"},
+    "node": EVERYTHING - {"node", "cli", "aio", "sync", "testing", "spark"},
+    "cli": EVERYTHING - {"cli", "aio", "sync", "testing", "spark"},
     "testing": EVERYTHING - {"testing", "spark"},
     "spark": {"schema", "errors"},
 }  # fmt: skip
@@ -83,6 +92,7 @@ REAL = {
     os.path.join("smartgo", "env", "real.py"),
     os.path.join("smartgo", "env", "disk.py"),
     os.path.join("smartgo", "env", "poller.py"),
+    os.path.join("smartgo", "env", "reactorthread.py"),
     os.path.join("smartgo", "env", "refusedwrites.py"),
     os.path.join("smartgo", "env", "writeback.py"),
     os.path.join("smartgo", "spark", "files.py"),

@@ -33,6 +33,9 @@ TWO_MEANINGS: Final[dict[str, str]] = {}
 
 KNOWN_TWICE: Final[set[str]] = set()
 
+FACES: Final = ("smartgo.aio", "smartgo.sync")
+"""Packages whose classes have the names of those in C{smartgo.client} on purpose: the same, called in another way."""
+
 NO_PACKAGE: Final = {
     "attack": "hostile peers against whole nodes",
     "chaos": "real clusters under faults of processes, disks and networks",
@@ -67,6 +70,8 @@ IMAGES: Final = {
 
 ORDINARY: Final = {
     "smartgo.client.administration.resetplan.undone": "the plan that undoes a plan; no request in flight",
+    "smartgo.aio.producer.recall": "RocketMQ's term for taking a timed message back; nothing is remembered",
+    "smartgo.sync.producer.recall": "RocketMQ's term for taking a timed message back; nothing is remembered",
     "smartgo.client.producer.recall": "RocketMQ's term for taking a timed message back; nothing is remembered",
     "smartgo.testing.asyncbroker.faults": "what a test asks for on purpose, to see what the program under test does",
     "smartgo.testing.embeddedbroker.faults": "the same",
@@ -228,8 +233,9 @@ def classes_twice(trees: dict[str, ast.Module]) -> set[str]:
     """Return the class names that stand in two modules or more."""
     where = defaultdict(set)
     for name, tree in trees.items():
-        for node in classes(tree):
-            where[node.name].add(name)
+        if not name.startswith(FACES):
+            for node in classes(tree):
+                where[node.name].add(name)
     return {name for name, modules in where.items() if len(modules) > 1}
 
 

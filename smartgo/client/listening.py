@@ -38,6 +38,13 @@ class ConsumeLater(SmartgoError):
         self.delay_level = delay_level
 
 
+class NotConsumed(SmartgoError):
+    """The outcome of a listener call that ends with its consumer: its messages stay in their queues."""
+
+    def __init__(self) -> None:
+        super().__init__("not consumed: the consumer stops")
+
+
 class ConsumerSettings(msgspec.Struct, frozen=True, kw_only=True):
     """
     The settings of a push consumer.

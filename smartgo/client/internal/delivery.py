@@ -20,7 +20,7 @@ from smartgo.client.internal.meters import TopicMeters
 from smartgo.client.internal.pauses import Pauses
 from smartgo.client.internal.processqueue import ProcessQueue
 from smartgo.client.internal.sendback import SendBack
-from smartgo.client.listening import ConsumeLater, ConsumerSettings, Listener, outcome
+from smartgo.client.listening import ConsumeLater, ConsumerSettings, Listener, NotConsumed, outcome
 from smartgo.client.messages import ReceivedMessage
 from smartgo.env.interfaces import IClock
 
@@ -140,6 +140,10 @@ class ConcurrentDelivery:
     def _failed(self, failure: Failure, call: int) -> None:
         held, messages = self._over(call, success=False)
         error = failure.value
+        if isinstance(error, NotConsumed):
+            held.ended(self._clock.seconds())
+            self._work()
+            return
         if not isinstance(error, ConsumeLater):
             self._log.failure("the listener failed for message {id}", failure, id=messages[0].message_id)
         if not self._settings.shares:
@@ -286,7 +290,7 @@ class OrderlyDelivery:
             waits = outcome(self._listener, messages)
             if waits is not None:
                 await waits
-        except ConsumeLater:
+        except (ConsumeLater, NotConsumed):
             done = False
         except Exception:
             done = False

@@ -1,0 +1,226 @@
+"""The push consumer for asyncio: with a listener, or as an asynchronous iterator."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncGenerator, Awaitable, Callable
+from contextlib import aclosing
+from types import TracebackType
+from typing import Any, Self
+
+import msgspec
+
+from smartgo.aio.client import Client
+from smartgo.aio.futures import deferring, future_of, outlast
+from smartgo.client import consumer as twisted
+from smartgo.client.feed import MessageFeed
+from smartgo.client.filters import Sql
+from smartgo.client.internal.subscription import EVERYTHING
+from smartgo.client.internal.subscriptionlist import SubscriptionList
+from smartgo.client.listening import ConsumeLater, ConsumerSettings
+from smartgo.client.messages import ReceivedMessage
+from smartgo.errors import CallFailed, SettingError
+from smartgo.schema.bodies import MessageQueue
+
+Listener = Callable[[list[ReceivedMessage]], Awaitable[Any] | None]
+"""
+A function, plain or C{async}, that consumes messages of one queue, in order: one per call, or up to
+C{ConsumerSettings.batch}.
+
+When it returns, the messages are consumed. If it raises, all of them are redelivered. It runs on the loop and must not
+block.
+"""
+
+
+class PushConsumer:
+    """
+    A push consumer: a member of a consumer group that gets messages as they arrive.
+
+    With a listener, L{subscribe}, then L{start} it or enter C{async with}: the listener is called with up to
+    C{ConsumerSettings.concurrency} batches at a time.
+
+    Without a listener, iterate: C{async for message in consumer}. One message is in work at a time. It is acknowledged
+    when the next one is asked for. If the body of the loop raises, it is redelivered after a delay, as from a listener
+    that raises; it stays in its queue, for the next member or the next start, where C{async with} is left in another
+    way or the task is cancelled. Iterate in one task.
+
+    Every message arrives at least once; it arrives twice if a consumer ended before its offset was saved, or if a
+    rebalance moved the queue to another member.
+
+    @ivar group: the name of the group.
+    """
+
+    def __init__(
+        self,
+        client: Client,
+        group: str,
+        listener: Listener | None = None,
+        settings: ConsumerSettings | None = None,
+    ) -> None:
+        """
+        @param listener: is called with messages; C{None} to iterate.
+        @param settings: the settings; C{None} for the defaults. C{concurrency} has no effect without a listener.
+        @raise BadName: the group's name breaks the rules.
+        @raise SettingError: the listener cannot be called.
+        """
+        if listener is not None and not callable(listener):
+            raise SettingError(f"the listener is {type(listener).__name__}, which cannot be called")
+        self._subscriptions = SubscriptionList(group)
+        self.group = group
+        self._client = client
+        self._listener = listener
+        settings = ConsumerSettings() if settings is None else settings
+        self._settings = settings if listener is not None else msgspec.structs.replace(settings, concurrency=1)
+        self._feed: MessageFeed | None = None
+        self._consumer: twisted.PushConsumer | None = None
+        self._stopping: asyncio.Task[None] | None = None
+
+    def subscribe(self, topic: str, expression: str | Sql = EVERYTHING) -> None:
+        """
+        Subscribe to a topic, before L{start} or the first message. All members of a group must have the same
+        subscriptions.
+
+        @param expression: the tags to consume: C{TagA || TagB}, or C{*} for all messages, or an SQL92 expression over
+            their properties.
+        @raise BadName: the topic's name breaks the rules.
+        @raise SubscriptionParseFailed: the expression names no tag.
+        @raise SettingError: the consumer was started.
+        """
+        if self._consumer is not None:
+            raise SettingError(f"the consumer of group {self.group} has started already: it is too late to subscribe")
+        self._subscriptions.add(topic, expression)
+
+    async def start(self) -> None:
+        """
+        Join the group and begin to consume; returns after the first rebalance.
+
+        A topic that does not exist yet is looked up every 30 s.
+
+        @raise smartgo.errors.SettingError: there is no subscription, the client has a consumer of this group already,
+            or this one was started before.
+        @raise smartgo.errors.CallFailed: no registry can be reached; the consumer is not started.
+        @raise smartgo.errors.PeerRefused: a broker cannot evaluate an SQL92 expression (23: it is wrong, 1:
+            C{enablePropertyFilter} is off); the consumer is not started.
+        """
+        if self._consumer is not None:
+            raise SettingError(f"the consumer of group {self.group} was started before")
+        inner = self._client.inner
+        if self._listener is None:
+            self._feed = feed = MessageFeed(inner.env.clock)
+            self._client.call_before_stop(feed.close)
+            listener: Callable[..., Any] = feed.listen
+        else:
+            listener = deferring(self._listener)
+        consumer = twisted.PushConsumer(inner, self.group, listener, self._settings)
+        self._subscriptions.apply(consumer)
+        starting = consumer.start()
+        self._consumer = consumer
+        try:
+            await future_of(starting)
+        except BaseException:
+            await self.stop()
+            raise
+
+    async def stop(self) -> None:
+        """
+        Stop pulling, wait for the listener calls in flight up to C{ConsumerSettings.stop_timeout}, commit the offsets
+        and leave the group. Idempotent. Cancelling the waiting task does not cut the stop short.
+        """
+        if self._consumer is None:
+            return
+        if self._stopping is None:
+            self._stopping = asyncio.create_task(self._stop(self._consumer))
+        await outlast(self._stopping)
+
+    async def _stop(self, consumer: twisted.PushConsumer) -> None:
+        if self._feed is not None:
+            self._client.call_no_more(self._feed.close)
+            self._feed.close()
+        await future_of(consumer.stop())
+
+    @property
+    def queues(self) -> list[MessageQueue]:
+        """The queues that are assigned to this consumer now, including the retry topic's, sorted."""
+        return [] if self._consumer is None else self._consumer.queues
+
+    async def __aenter__(self) -> Self:
+        """Start, unless the consumer is to be iterated and subscribes to nothing yet. Raises as L{start} does."""
+        if self._listener is not None or self._subscriptions:
+            await self.start()
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        """Give back the message in work, then stop."""
+        if error is not None and self._feed is not None:
+            self._feed.give_back(error)
+        await self.stop()
+
+    # -- iteration -----------------------------------------------------------------------------------------------
+
+    async def receive(self, timeout: float | None = None) -> ReceivedMessage | None:
+        """
+        Acknowledge the message in work, and return the next one; start the consumer if that has not been done.
+
+        @param timeout: seconds to wait; C{None} for no limit.
+        @return: C{None} when the time is over or the consumer has stopped.
+        @raise SettingError: another task waits already, the consumer has a listener, or its settings ask for batches.
+        """
+        if self._settings.batch != 1:
+            raise SettingError(f"ConsumerSettings.batch is {self._settings.batch}: receive lists, with receive_batch")
+        messages = await self.receive_batch(timeout)
+        return None if messages is None else messages[0]
+
+    async def receive_batch(self, timeout: float | None = None) -> list[ReceivedMessage] | None:
+        """
+        Acknowledge the messages in work, and return the next ones: of one queue, up to C{ConsumerSettings.batch}.
+        Start the consumer if that has not been done.
+
+        @param timeout: seconds to wait; C{None} for no limit.
+        @return: C{None} when the time is over or the consumer has stopped.
+        @raise SettingError: another task waits already, or the consumer has a listener.
+        """
+        if self._listener is not None:
+            raise SettingError(f"the consumer of group {self.group} has a listener, which gets the messages")
+        if self._consumer is None:
+            await self.start()
+        feed = self._running
+        try:
+            return await future_of(feed.receive(timeout))
+        except asyncio.CancelledError:
+            feed.put_back()
+            raise
+
+    def acknowledge(self) -> None:
+        """Acknowledge the message in work now, without asking for the next one: it is not redelivered then."""
+        self._running.acknowledge()
+
+    def give_back(self, delay_level: int = 0) -> None:
+        """
+        Have the message in work redelivered, without raising.
+
+        @param delay_level: see L{ConsumeLater<smartgo.ConsumeLater>}.
+        """
+        self._running.give_back(ConsumeLater(delay_level))
+
+    @property
+    def _running(self) -> MessageFeed:
+        if self._feed is None:
+            raise CallFailed(f"the consumer of group {self.group} is not running, or has a listener")
+        return self._feed
+
+    async def __aiter__(self) -> AsyncGenerator[ReceivedMessage, None]:
+        """Yield messages until the consumer stops."""
+        if self._settings.batch != 1:
+            raise SettingError(f'ConsumerSettings.batch is {self._settings.batch}: iterate over "consumer.batches()"')
+        async with aclosing(self.batches()) as batches:
+            async for messages in batches:
+                yield messages[0]
+
+    async def batches(self) -> AsyncGenerator[list[ReceivedMessage], None]:
+        """Yield lists of messages of one queue, up to C{ConsumerSettings.batch}, until the consumer stops."""
+        if self._feed is not None and self._feed.in_work:
+            self._feed.give_back(ConsumeLater())  # of a loop that was left before
+        while (messages := await self.receive_batch()) is not None:
+            yield messages

@@ -1,0 +1,1 @@
+"""Tests of the client for programs that block."""
