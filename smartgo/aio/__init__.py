@@ -20,6 +20,13 @@ from smartgo.client.administration.resetplan import ResetPlan as ResetPlan
 from smartgo.client.administration.resetplan import ResetTarget as ResetTarget
 from smartgo.client.filters import Sql as Sql
 from smartgo.client.internal.processqueue import Thresholds as Thresholds
+from smartgo.client.internal.rebalance import AllocateAveragely as AllocateAveragely
+from smartgo.client.internal.rebalance import AllocateByCircle as AllocateByCircle
+from smartgo.client.internal.rebalance import AllocateByConfig as AllocateByConfig
+from smartgo.client.internal.rebalance import AllocateByMachineRoom as AllocateByMachineRoom
+from smartgo.client.internal.rebalance import AllocateConsistentHash as AllocateConsistentHash
+from smartgo.client.internal.rebalance import AllocateMachineRoomNearby as AllocateMachineRoomNearby
+from smartgo.client.internal.rebalance import IAllocateStrategy as IAllocateStrategy
 from smartgo.client.listening import ConsumeLater as ConsumeLater
 from smartgo.client.listening import ConsumerSettings as ConsumerSettings
 from smartgo.client.messages import BODY_LIMIT as BODY_LIMIT
@@ -38,6 +45,7 @@ from smartgo.errors import MessageTypeWrong as MessageTypeWrong
 from smartgo.errors import NoSuchMessage as NoSuchMessage
 from smartgo.errors import NotConnected as NotConnected
 from smartgo.errors import PeerRefused as PeerRefused
+from smartgo.errors import ReplyTimedOut as ReplyTimedOut
 from smartgo.errors import SettingError as SettingError
 from smartgo.errors import SmartgoError as SmartgoError
 from smartgo.errors import SubscriptionParseFailed as SubscriptionParseFailed
@@ -50,6 +58,12 @@ __all__ = [
     "BODY_LIMIT",
     "AccessKey",
     "Admin",
+    "AllocateAveragely",
+    "AllocateByCircle",
+    "AllocateByConfig",
+    "AllocateByMachineRoom",
+    "AllocateConsistentHash",
+    "AllocateMachineRoomNearby",
     "BadName",
     "CallFailed",
     "CallTimedOut",
@@ -57,6 +71,7 @@ __all__ = [
     "ConsumeFromWhere",
     "ConsumeLater",
     "ConsumerSettings",
+    "IAllocateStrategy",
     "Listener",
     "Message",
     "MessageIllegal",
@@ -72,6 +87,7 @@ __all__ = [
     "PullStatus",
     "PushConsumer",
     "ReceivedMessage",
+    "ReplyTimedOut",
     "ResetPlan",
     "ResetTarget",
     "SendResult",

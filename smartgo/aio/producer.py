@@ -9,7 +9,7 @@ from typing import Self, TypeVar
 from smartgo.aio.client import Client
 from smartgo.aio.futures import future_of
 from smartgo.client import producer as twisted
-from smartgo.client.messages import Message, SendResult
+from smartgo.client.messages import Message, ReceivedMessage, SendResult
 from smartgo.errors import CallFailed
 from smartgo.schema.bodies import MessageQueue
 from smartgo.schema.compression import COMPRESS_FROM
@@ -145,6 +145,31 @@ class Producer:
         @param queue: the queue; C{None} for the next one.
         """
         await future_of(self._running.send_one_way(message, queue))
+
+    async def request(self, message: Message, timeout: float | None = None) -> ReceivedMessage:
+        """
+        Send a request, and fire with the reply that a consumer of its topic sends by L{reply}. It can be cancelled.
+
+        @param timeout: seconds for the request and its reply; C{None} for the producer's.
+        @raise ReplyTimedOut: the request was stored, and no reply arrived in time.
+        @raise BadName: the topic's name breaks the rules.
+        @raise MessageIllegal: the message breaks a limit or a rule, or is delayed.
+        @raise PeerRefused: the broker declined the request.
+        @raise CallFailed: no broker took the request in time.
+        """
+        return await future_of(self._running.request(message, timeout))
+
+    async def reply(self, request: ReceivedMessage, body: bytes, timeout: float | None = None) -> SendResult:
+        """
+        Send the reply to a request that a consumer received, by the broker that had the request.
+
+        @param body: 1 byte to L{BODY_LIMIT<smartgo.client.messages.BODY_LIMIT>}.
+        @param timeout: seconds; C{None} for the producer's.
+        @raise MessageIllegal: the message is no request, or the body breaks a limit.
+        @raise PeerRefused: code 1, the client that asked is not connected any more.
+        @raise CallFailed: the broker did not answer in time.
+        """
+        return await future_of(self._running.reply(request, body, timeout))
 
     async def recall(self, handle: str, timeout: float | None = None) -> str:
         """

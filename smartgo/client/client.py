@@ -16,7 +16,6 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import Final, NamedTuple, TypeVar
 
 from twisted.internet.defer import Deferred, DeferredList, succeed
-from twisted.internet.task import LoopingCall
 from twisted.logger import Logger
 
 from smartgo.client.internal.events import Events
@@ -29,6 +28,7 @@ from smartgo.client.internal.route import RouteCache
 from smartgo.client.internal.served import ServedRequests
 from smartgo.client.tracesettings import Tracing, tracing_of
 from smartgo.env.interfaces import IEnvironment
+from smartgo.env.timedloop import TimedLoop
 from smartgo.errors import BadHeader, CallFailed, PeerRefused, SettingError
 from smartgo.net.memorybudget import MemoryBudget
 from smartgo.net.sweeper import Sweeper
@@ -149,8 +149,7 @@ class Client:
         )
         self.routes = RouteCache(env, self.remoting, self.registries)
         self.routes.on_change = self._route_changed
-        self._loop = LoopingCall(self.heartbeat)
-        self._loop.clock = env.clock
+        self._loop = TimedLoop(env.clock, self.heartbeat)
         self.outages = BrokerOutages()
         self._refused: dict[str, PeerRefused] = {}  # by address, where the last heartbeat was refused
         self._beating: set[str] = set()  # addresses whose answers to heartbeats are awaited

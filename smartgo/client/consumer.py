@@ -10,7 +10,6 @@ from collections.abc import Callable
 from typing import Any, Final
 
 from twisted.internet.defer import Deferred, succeed
-from twisted.internet.task import LoopingCall
 from twisted.logger import Logger
 from twisted.python.failure import Failure
 
@@ -33,6 +32,7 @@ from smartgo.client.internal.tracing import events_of
 from smartgo.client.listening import ConsumeLater, ConsumerSettings, Listener, outcome
 from smartgo.client.messages import ReceivedMessage
 from smartgo.client.pullconsumer import QueueCalls
+from smartgo.env.timedloop import TimedLoop
 from smartgo.errors import PeerRefused, SettingError
 from smartgo.observer import OneShotObserver
 from smartgo.schema.bodies import (
@@ -91,7 +91,7 @@ class PushConsumer:
         self._delivery: Delivery = OrderlyDelivery(*parts, locks) if settings.orderly else ConcurrentDelivery(*parts)
         self._member = Membership(client, group, settings, self._calls, self._offsets)
         self._assignment = Assignment(self._member, self._wants, locks, self._pulling)
-        self._loops: list[LoopingCall] = []
+        self._loops: list[TimedLoop] = []
         self._started_ms = 0
         self._state = "new"
         self._ended: OneShotObserver[None] = OneShotObserver()
@@ -167,8 +167,7 @@ class PushConsumer:
         def guarded() -> Deferred[Any]:
             return work().addErrback(self._broke)
 
-        loop = LoopingCall(guarded)
-        loop.clock = self._clock
+        loop = TimedLoop(self._clock, guarded)
         loop.start(seconds, now=False)
         self._loops.append(loop)
 

@@ -11,7 +11,6 @@ from collections.abc import Awaitable, Callable, Iterable, Mapping
 from typing import Any, Final, TypeAlias, TypeVar
 
 from twisted.internet.defer import CancelledError, Deferred, succeed
-from twisted.internet.task import LoopingCall
 from twisted.logger import Logger
 from twisted.python.failure import Failure
 
@@ -31,6 +30,7 @@ from smartgo.client.internal.subscription import EVERYTHING, subscription
 from smartgo.client.litesettings import LitePullSettings
 from smartgo.client.messages import ReceivedMessage
 from smartgo.client.pullconsumer import QueueCalls
+from smartgo.env.timedloop import TimedLoop
 from smartgo.errors import CallFailed, PeerRefused, SettingError
 from smartgo.observer import Waiters
 from smartgo.schema.bodies import MessageQueue, SubscriptionData
@@ -84,7 +84,7 @@ class LitePullConsumer:
         self._room: Waiters[None] = Waiters()
         self._paused: set[MessageQueue] = set()
         self._turn = 0
-        self._loops: list[LoopingCall] = []
+        self._loops: list[TimedLoop] = []
         self._state = "new"
 
     # -- what to read ----------------------------------------------------------------------------------------
@@ -182,7 +182,7 @@ class LitePullConsumer:
             self._every(self._settings.commit_interval, lambda: self._offsets.persist(self.queues))
 
     def _every(self, seconds: float, work: Callable[[], Deferred[Any]]) -> None:
-        loop = LoopingCall(lambda: work().addErrback(self._broke))
+        loop = TimedLoop(self._clock, lambda: work().addErrback(self._broke))
         loop.clock = self._clock
         loop.start(seconds, now=False)
         self._loops.append(loop)

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
 import runpy
 from typing import Any
 
 from twisted.internet.task import deferLater
+from twisted.internet.threads import deferToThread
 
 from smartgo.client.pullconsumer import PullConsumer
 from tests.client.test_cluster import ClusterCase, coroutine
@@ -28,6 +30,24 @@ class ExampleTests(ClusterCase):
         """The page's example sends ten messages and consumes all of them."""
         example, lines = self.load("client.py")
         await example["work"](self.reactor, self.node.registry)
+        self.assertEqual(
+            sorted(one for one in lines if one.startswith("consumed")), [f"consumed order {n}" for n in range(10)]
+        )
+
+    @coroutine
+    async def test_asyncio(self) -> None:
+        """The example for asyncio sends ten messages and consumes all of them."""
+        example, lines = self.load("client_asyncio.py")
+        await deferToThread(lambda: asyncio.run(example["work"](self.node.registry)))
+        self.assertEqual(
+            sorted(one for one in lines if one.startswith("consumed")), [f"consumed order {n}" for n in range(10)]
+        )
+
+    @coroutine
+    async def test_blocking(self) -> None:
+        """The example that blocks sends ten messages and consumes all of them."""
+        example, lines = self.load("client_blocking.py")
+        await deferToThread(example["work"], self.node.registry)
         self.assertEqual(
             sorted(one for one in lines if one.startswith("consumed")), [f"consumed order {n}" for n in range(10)]
         )

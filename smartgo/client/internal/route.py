@@ -16,12 +16,12 @@ from typing import Final
 import msgspec
 from twisted.internet.defer import Deferred
 from twisted.internet.interfaces import IDelayedCall
-from twisted.internet.task import LoopingCall
 from twisted.logger import Logger
 
 from smartgo.client.internal.rebalance import sorted_queues
 from smartgo.client.internal.registrycalls import Asks, RegistryCalls
 from smartgo.env.interfaces import IEnvironment
+from smartgo.env.timedloop import TimedLoop
 from smartgo.errors import CallFailed, PeerRefused
 from smartgo.observer import OneShotObserver
 from smartgo.schema.bodies import MessageQueue, TopicRouteData
@@ -134,8 +134,7 @@ class RouteCache:
         self._deaf = False  # no registry answered the last time
         self._asking: dict[str, OneShotObserver[TopicRoute]] = {}
         self._brokers: dict[str, dict[int, str]] = {}
-        self._loop = LoopingCall(self.refresh)
-        self._loop.clock = env.clock
+        self._loop = TimedLoop(env.clock, self.refresh)
         self._soon: IDelayedCall | None = None
         self.on_change: Callable[[str], None] = lambda topic: None
 
