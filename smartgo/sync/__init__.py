@@ -20,7 +20,7 @@ from smartgo.client.internal.rebalance import AllocateByConfig as AllocateByConf
 from smartgo.client.internal.rebalance import AllocateByMachineRoom as AllocateByMachineRoom
 from smartgo.client.internal.rebalance import AllocateConsistentHash as AllocateConsistentHash
 from smartgo.client.internal.rebalance import AllocateMachineRoomNearby as AllocateMachineRoomNearby
-from smartgo.client.internal.rebalance import IAllocateStrategy as IAllocateStrategy
+from smartgo.client.internal.rebalance import AllocateStrategy as AllocateStrategy
 from smartgo.client.listening import ConsumeLater as ConsumeLater
 from smartgo.client.listening import ConsumerSettings as ConsumerSettings
 from smartgo.client.messages import BODY_LIMIT as BODY_LIMIT
@@ -64,6 +64,7 @@ __all__ = [
     "AllocateByMachineRoom",
     "AllocateConsistentHash",
     "AllocateMachineRoomNearby",
+    "AllocateStrategy",
     "BadName",
     "CallFailed",
     "CallTimedOut",
@@ -71,7 +72,6 @@ __all__ = [
     "ConsumeFromWhere",
     "ConsumeLater",
     "ConsumerSettings",
-    "IAllocateStrategy",
     "Listener",
     "Message",
     "MessageIllegal",

@@ -19,7 +19,7 @@ INTERNAL = {"check_back", "consume_directly", "heartbeat_data", "members_changed
 WAITING = {"acknowledge", "batches", "give_back", "receive", "receive_batch"}
 """What the loops over messages add."""
 ONLY_TWISTED = {"smartgo.Client": {"env", "embedding"}, "smartgo.Admin": {"asking"}}
-NOT_THERE = {"RealEnvironment", "ClientTLS"}
+NOT_THERE = {"RealEnvironment", "ClientTLS", "LitePullConsumer", "LitePullSettings"}
 """Names of Twisted's face alone; C{TLSFiles} stand for the second."""
 NOT_BUILT = {"LocalTransaction", "TransactionCheck", "TransactionProducer", "TransactionResult", "TransactionState"}
 
