@@ -25,6 +25,7 @@ from smartgo.client.administration.messages import Messages as TwistedMessages
 from smartgo.client.administration.positions import Positions as TwistedPositions
 from smartgo.client.administration.registries import Registries as TwistedRegistries
 from smartgo.client.administration.topics import Topics as TwistedTopics
+from smartgo.client.administration.transactions import TransactionQueries as TwistedTransactionQueries
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -166,6 +167,7 @@ class Messages(AdminPart):
     by_id = awaiting(TwistedMessages.by_id)
     record = awaiting(TwistedMessages.record)
     find = awaiting(TwistedMessages.find)
+    trace = awaiting(TwistedMessages.trace)
     at = awaiting(TwistedMessages.at)
     by_key = awaiting(TwistedMessages.by_key)
     by_unique_key = awaiting(TwistedMessages.by_unique_key)
@@ -178,6 +180,14 @@ class DeliveryTracking(AdminPart):
     track = awaiting(TwistedDeliveryTracking.track)
     refusals = awaiting(TwistedDeliveryTracking.refusals)
     consume_directly = awaiting(TwistedDeliveryTracking.consume_directly)
+
+
+class TransactionQueries(AdminPart):
+    """Queries of transactions. The methods fail as L{smartgo.client.admin.Admin} says."""
+
+    list = awaiting(TwistedTransactionQueries.list)
+    find = awaiting(TwistedTransactionQueries.find)
+    resume = awaiting(TwistedTransactionQueries.resume)
 
 
 class Definitions(AdminPart):
@@ -206,6 +216,7 @@ class Admin:
     @ivar registries: settings by namespace and key.
     @ivar messages: messages by id, key and offset.
     @ivar deliveries: the delivery of a message to each group.
+    @ivar transactions: undecided transactions, and those that were given up.
     @ivar definitions: export and import of settings of topics and groups.
     """
 
@@ -225,6 +236,7 @@ class Admin:
         self.registries = Registries(client, lambda: self._running.registries)
         self.messages = Messages(client, lambda: self._running.messages)
         self.deliveries = DeliveryTracking(client, lambda: self._running.deliveries)
+        self.transactions = TransactionQueries(client, lambda: self._running.transactions)
         self.definitions = Definitions(client, lambda: self._running.definitions)
 
     @property

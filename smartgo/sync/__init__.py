@@ -31,6 +31,7 @@ from smartgo.client.messages import SendStatus as SendStatus
 from smartgo.client.pullconsumer import PullResult as PullResult
 from smartgo.client.pullconsumer import PullStatus as PullStatus
 from smartgo.client.startlater import TLSFiles as TLSFiles
+from smartgo.client.tracesettings import Tracing as Tracing
 from smartgo.errors import BadName as BadName
 from smartgo.errors import CallFailed as CallFailed
 from smartgo.errors import CallTimedOut as CallTimedOut
@@ -98,5 +99,6 @@ __all__ = [
     "SubscriptionParseFailed",
     "TLSFiles",
     "Thresholds",
+    "Tracing",
     "lag_of",
 ]

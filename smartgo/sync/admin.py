@@ -23,6 +23,7 @@ from smartgo.client.administration.messages import Messages as TwistedMessages
 from smartgo.client.administration.positions import Positions as TwistedPositions
 from smartgo.client.administration.registries import Registries as TwistedRegistries
 from smartgo.client.administration.topics import Topics as TwistedTopics
+from smartgo.client.administration.transactions import TransactionQueries as TwistedTransactionQueries
 from smartgo.sync.client import Client
 
 P = ParamSpec("P")
@@ -165,6 +166,7 @@ class Messages(AdminPart):
     by_id = blocking(TwistedMessages.by_id)
     record = blocking(TwistedMessages.record)
     find = blocking(TwistedMessages.find)
+    trace = blocking(TwistedMessages.trace)
     at = blocking(TwistedMessages.at)
     by_key = blocking(TwistedMessages.by_key)
     by_unique_key = blocking(TwistedMessages.by_unique_key)
@@ -177,6 +179,14 @@ class DeliveryTracking(AdminPart):
     track = blocking(TwistedDeliveryTracking.track)
     refusals = blocking(TwistedDeliveryTracking.refusals)
     consume_directly = blocking(TwistedDeliveryTracking.consume_directly)
+
+
+class TransactionQueries(AdminPart):
+    """Queries of transactions. The methods fail as L{smartgo.client.admin.Admin} says."""
+
+    list = blocking(TwistedTransactionQueries.list)
+    find = blocking(TwistedTransactionQueries.find)
+    resume = blocking(TwistedTransactionQueries.resume)
 
 
 class Definitions(AdminPart):
@@ -205,6 +215,7 @@ class Admin:
     @ivar registries: settings by namespace and key.
     @ivar messages: messages by id, key and offset.
     @ivar deliveries: the delivery of a message to each group.
+    @ivar transactions: undecided transactions, and those that were given up.
     @ivar definitions: export and import of settings of topics and groups.
     """
 
@@ -225,6 +236,7 @@ class Admin:
         self.registries = Registries(client, lambda: self._running.registries)
         self.messages = Messages(client, lambda: self._running.messages)
         self.deliveries = DeliveryTracking(client, lambda: self._running.deliveries)
+        self.transactions = TransactionQueries(client, lambda: self._running.transactions)
         self.definitions = Definitions(client, lambda: self._running.definitions)
 
     @property
