@@ -10,6 +10,7 @@ from typing import Self
 from smartgo.aio.futures import future_of, outlast
 from smartgo.client import client as twisted
 from smartgo.client.startlater import ClientPlan, TLSFiles
+from smartgo.client.tracesettings import Tracing
 from smartgo.env.loopreactor import LoopReactor
 from smartgo.env.real import RealEnvironment
 from smartgo.errors import CallFailed, SettingError
@@ -33,7 +34,7 @@ class Client:
         instance: str | None = None,
         tls: TLSFiles | None = None,
         access_key: AccessKey | None = None,
-        trace: bool | str = False,
+        trace: bool | str | Tracing = False,
     ) -> None:
         """
         @param registries: C{host:port} of each registry: a list, or a text with semicolons between them. A port that
@@ -43,7 +44,7 @@ class Client:
         @param access_key: signs each request, for registries and brokers with access control; by default none is
             signed.
         @param trace: write message traces (C{docs/tracing.rst}): to C{RMQ_SYS_TRACE_TOPIC}, or to the topic of this
-            name.
+            name. L{Tracing<smartgo.client.tracesettings.Tracing>} can also ask for OpenTelemetry spans.
         @raise SettingError: no registry is given, or an address cannot be read.
         @raise BadName: the name of the topic of traces breaks the rules.
         """

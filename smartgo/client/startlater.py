@@ -8,11 +8,11 @@ import msgspec
 
 from smartgo.client.client import Client
 from smartgo.client.internal.registryaddresses import registry_addresses
+from smartgo.client.tracesettings import Tracing, tracing_of
 from smartgo.env.interfaces import IEnvironment
 from smartgo.errors import SettingError
 from smartgo.net.tls import ClientTLS
 from smartgo.schema.signature import AccessKey
-from smartgo.schema.topics import check_topic
 
 
 class TLSFiles(msgspec.Struct, frozen=True, kw_only=True):
@@ -46,7 +46,7 @@ class ClientPlan:
         instance: str | None,
         tls: TLSFiles | None,
         access_key: AccessKey | None,
-        trace: bool | str = False,
+        trace: bool | str | Tracing = False,
     ) -> None:
         """
         @raise SettingError: no registry is given, an address cannot be read, or an argument is of a wrong type.
@@ -55,8 +55,7 @@ class ClientPlan:
         self.registries = registry_addresses(registries)
         if tls is not None and not isinstance(tls, TLSFiles):
             raise SettingError(f"tls is {type(tls).__name__}, and must be TLSFiles")
-        if isinstance(trace, str):
-            check_topic(trace)
+        tracing_of(trace)
         self._instance = instance
         self._tls = tls
         self._access_key = access_key

@@ -10,6 +10,7 @@ from twisted.internet.defer import Deferred, succeed
 
 from smartgo.client import client as twisted
 from smartgo.client.startlater import ClientPlan, TLSFiles
+from smartgo.client.tracesettings import Tracing
 from smartgo.env.reactorthread import ReactorThread
 from smartgo.errors import CallFailed, SettingError
 from smartgo.schema.signature import AccessKey
@@ -34,7 +35,7 @@ class Client:
         instance: str | None = None,
         tls: TLSFiles | None = None,
         access_key: AccessKey | None = None,
-        trace: bool | str = False,
+        trace: bool | str | Tracing = False,
     ) -> None:
         """
         @param registries: C{host:port} of each registry: a list, or a text with semicolons between them. A port that
@@ -44,7 +45,7 @@ class Client:
         @param access_key: signs each request, for registries and brokers with access control; by default none is
             signed.
         @param trace: write message traces (C{docs/tracing.rst}): to C{RMQ_SYS_TRACE_TOPIC}, or to the topic of this
-            name.
+            name. L{Tracing<smartgo.client.tracesettings.Tracing>} can also ask for OpenTelemetry spans.
         @raise SettingError: no registry is given, or an address cannot be read.
         @raise BadName: the name of the topic of traces breaks the rules.
         """

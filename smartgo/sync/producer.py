@@ -37,17 +37,23 @@ class Producer:
         timeout: float = 3.0,
         retries: int = 2,
         compress_from: int = COMPRESS_FROM,
+        avoid_slow_brokers: bool = False,
+        retry_when_not_ok: bool = False,
     ) -> None:
         """
         @param timeout: seconds for a send with all its attempts.
         @param retries: attempts after the first, at another broker if there is one.
         @param compress_from: the size in bytes from which bodies are compressed by zlib.
+        @param avoid_slow_brokers: leave out brokers that were slow or failed, for 30 s to 10 min, while there are
+            others (RocketMQ's C{sendLatencyFaultEnable}).
+        @param retry_when_not_ok: send a message again, to another broker if there is one, that was stored less durably
+            than it should be (RocketMQ's C{retryAnotherBrokerWhenNotStoreOK}): consumers get it twice.
         @raise BadName: the group's name breaks the rules.
         """
         check_group(group)
         self.group = group
         self._client = client
-        self._options = (timeout, retries, compress_from)
+        self._options = (timeout, retries, compress_from, avoid_slow_brokers, retry_when_not_ok)
         self._producer: twisted.Producer | None = None
 
     def start(self) -> None:
