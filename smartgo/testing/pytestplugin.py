@@ -1,5 +1,5 @@
 """
-The pytest plugin: fixtures with a broker and its topics (C{docs/testing.rst}).
+The pytest plugin: fixtures with a broker, its topics and clients (C{docs/testing.rst}).
 
 pytest loads this module wherever smartgo is installed, so it imports nothing of smartgo until a fixture is used. The
 broker starts with the first test that uses it, once a session (a worker of pytest-xdist has a session of its own), and
@@ -10,12 +10,14 @@ from __future__ import annotations
 
 import re
 import uuid
-from collections.abc import Iterator
-from typing import TYPE_CHECKING, Final
+from collections.abc import Callable, Iterator
+from typing import TYPE_CHECKING, Any, Final
 
 import pytest
 
 if TYPE_CHECKING:
+    import smartgo.aio
+    import smartgo.sync
     from smartgo.testing.embeddedbroker import EmbeddedBroker
     from smartgo.testing.runningcluster import RunningCluster
 
@@ -92,3 +94,23 @@ def smartgo_topic(smartgo_broker: EmbeddedBroker, request: pytest.FixtureRequest
 def smartgo_group(request: pytest.FixtureRequest) -> str:
     """The name of a group that no other test uses."""
     return _name_for(request)
+
+
+@pytest.fixture
+def smartgo_client(smartgo_broker: EmbeddedBroker) -> Iterator[smartgo.sync.Client]:
+    """A blocking client (L{smartgo.sync}) that is started; it ends with the test, and what was made with it."""
+    from smartgo.sync import Client
+
+    with Client(smartgo_broker.registry) as client:
+        yield client
+
+
+@pytest.fixture
+def smartgo_aio_client(smartgo_broker: EmbeddedBroker) -> Callable[..., smartgo.aio.Client]:
+    """A function that returns a client for asyncio (L{smartgo.aio}): C{async with smartgo_aio_client() as client}."""
+    from smartgo.aio import Client
+
+    def make(**options: Any) -> smartgo.aio.Client:
+        return Client(smartgo_broker.registry, **options)
+
+    return make

@@ -72,7 +72,7 @@ MODULES = {
     "service-identity": "service_identity",
 }
 """The module of a package, where its name differs."""
-NOT_IMPORTED = {"txaio"}
+NOT_IMPORTED: set[str] = set()
 """Packages that stay for what is to come: docs/decisions/dependencies.rst says why."""
 BROUGHT = {"OpenSSL", "cryptography", "pytest", "werkzeug"}
 """Modules of packages that others bring: twisted[tls] and klein; and pytest, which loads the module that imports it."""

@@ -49,6 +49,26 @@ def test_second(smartgo_broker, smartgo_topic, smartgo_group):
 '''
 
 
+CLIENTS = """
+import asyncio
+from smartgo.aio import Message as AioMessage, Producer as AioProducer
+from smartgo.sync import Message, Producer
+
+def test_blocking(smartgo_broker, smartgo_topic, smartgo_client):
+    with Producer(smartgo_client, "producers") as producer:
+        producer.send(Message(topic=smartgo_topic, body=b"one"))
+    assert [one.body for one in smartgo_broker.messages(smartgo_topic)] == [b"one"]
+
+def test_asyncio(smartgo_broker, smartgo_topic, smartgo_aio_client):
+    async def work():
+        async with smartgo_aio_client(instance="tests") as client, AioProducer(client, "producers") as producer:
+            await producer.send(AioMessage(topic=smartgo_topic, body=b"two"))
+
+    asyncio.run(work())
+    assert [one.body for one in smartgo_broker.messages(smartgo_topic)] == [b"two"]
+"""
+
+
 class PluginTests(SynchronousTestCase):
     """The plugin as pytest loads it, by its entry point where smartgo is installed."""
 
@@ -75,6 +95,12 @@ class PluginTests(SynchronousTestCase):
         self.assertEqual(status, 0, said)
         self.assertIn("2 passed", said)
         self.assertEqual(len(set(re.findall("REGISTRY (.+)", said))), 1)
+
+    def test_clients(self) -> None:
+        """Fixtures give a blocking client that is started, and one for asyncio that the test starts."""
+        status, said = self.run_pytest(test_clients=CLIENTS)
+        self.assertEqual(status, 0, said)
+        self.assertIn("2 passed", said)
 
     def test_light(self) -> None:
         """Tests that use no fixture load neither Twisted nor anything else of smartgo, and start nothing."""
