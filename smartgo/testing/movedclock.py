@@ -76,15 +76,10 @@ class MovedEnvironment:
     """Another environment with a clock of its own."""
 
     def __init__(self, env: IEnvironment, clock: IClock) -> None:
-        self._env = env
         self.clock = clock
         self.network = env.network
         self.threads = env.threads
         self.files = env.files
         self.random = env.random
         self.host = env.host
-
-    def buggify(self, name: str) -> bool:
-        """See L{IEnvironment}."""
-        rare: bool = self._env.buggify(name)
-        return rare
+        self.buggify = env.buggify

@@ -173,5 +173,7 @@ class RegistryTests(ReplicaCase):
         """A registry that answers nonsense costs no send: what clients know they keep, and the other one is asked."""
         run = self.loaded("registry-wrong")
         with run.fault(WrongAnswers(run.nodes["registry"], "registry")):
+            with run.fault(Kill(run.nodes["registry-2"], "registry-2")):
+                run.pause(_REFRESH)  # a client that asked this one asks the wrong one now
             self.served(run, "one of two registries answers nonsense", 90 if LONG else 35, _REFRESH)
         self.finish(run)

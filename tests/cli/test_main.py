@@ -25,6 +25,7 @@ from smartgo.client.consumer import PushConsumer
 from smartgo.health.snapshot import ClusterSnapshot
 from smartgo.node.ops import LocalNode
 from smartgo.schema.recallhandle import RecallHandle
+from smartgo.schema.topics import TRACE_TOPIC
 from tests.broker.fakecluster import REGISTRY
 from tests.broker.halves import given_up, send_half
 from tests.cli.case import ROOT, ClusterCase, smartgo
@@ -32,6 +33,7 @@ from tests.fakes import EPOCH_MS
 from tests.golden_store import read
 from tests.ops.alerts.receivers import HttpReceiver
 from tests.ops.front import Front
+from tests.ops.resources.test_trace import sent as traced
 
 ID = "0" * 32
 NOBODY = "127.0.0.1:1"
@@ -62,6 +64,7 @@ COMMANDS = {
     "msg search": "Orders --key k0",
     "msg show": f"{ID} --topic Orders",
     "msg track": f"{ID} --topic Orders",
+    "msg trace": f"{1:032X}",
     "msg tail": "Orders --from -1 --count 1",
     "msg export": "Orders",
     "msg resend": f"{ID} --topic Orders --yes",
@@ -179,6 +182,7 @@ class EveryTests(ClusterCase):
         self.cluster.heartbeat("guests", "Orders", client_id="guest")
         given_up(self.cluster, "TX2", topic="Orders")
         send_half(self.cluster, "TX1", topic="Orders")
+        self.cluster.send(TRACE_TOPIC, traced(f"{1:032X}").encode(), properties={"KEYS": f"{1:032X} k1"})
         self.out("kv", "put", "N", "k", "v")
         self.out("context", "set", "here")
         HttpReceiver().listen_in(self.env, 8080)

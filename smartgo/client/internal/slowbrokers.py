@@ -1,8 +1,8 @@
 """
 The brokers that a producer leaves out for a while, because they were slow or failed.
 
-Rules: docs/spec/client#slow. Source: C{client/latency/MQFaultStrategy.java}, C{LatencyFaultToleranceImpl.java} of
-4.9.8.
+Rules: docs/spec/client#slow. Source, in version 4.9.8: C{client/latency/MQFaultStrategy.java},
+C{LatencyFaultToleranceImpl.java}.
 """
 
 from __future__ import annotations

@@ -114,7 +114,7 @@ class PagesTests(ConsoleCase):
                 for place in PAGES:
                     self.go(page, place)
                     page.get_by_role(
-                        "heading", name=names[f"nav.{place.partition('/')[0]}"], level=1, exact=True
+                        "heading", name=names[f"nav.{re.split('[/?]', place)[0]}"], level=1, exact=True
                     ).wait_for()
                     self.assertEqual(shown_keys(page), [], place)
                     self.assertEqual(shown_blanks(page), [], place)
@@ -450,6 +450,7 @@ class PagesTests(ConsoleCase):
             page.get_by_text("resent: refused, tried again (waits for retry 2").nth(1).wait_for()
         self.go(page, "dlq")
         row = page.get_by_role("row").filter(has_text="mailer")
+        row.wait_for()
         self.assertEqual(row.locator("td").all_inner_texts()[:4], ["mailer", "0", "2", "2"])
         self.assertEqual(len(self.do(self.consume, "mailer", "Payments", 2)), 2)
 
