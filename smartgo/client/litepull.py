@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable, Iterable, Mapping
 from typing import Any, Final, TypeAlias, TypeVar
 
-from twisted.internet.defer import CancelledError, Deferred, succeed
+from twisted.internet.defer import Deferred, succeed
 from twisted.logger import Logger
 from twisted.python.failure import Failure
 
@@ -23,10 +23,11 @@ from smartgo.client.internal.membership import Membership
 from smartgo.client.internal.meters import TopicMeters
 from smartgo.client.internal.offsets import LocalOffsets, RemoteOffsets
 from smartgo.client.internal.pauses import Pauses
-from smartgo.client.internal.polling import LitePulling, PolledOffsets
+from smartgo.client.internal.polling import LitePulling, PolledOffsets, timed_out
 from smartgo.client.internal.processqueue import ProcessQueue
 from smartgo.client.internal.starting import check_admitted, check_subscriptions
 from smartgo.client.internal.subscription import EVERYTHING, subscription
+from smartgo.client.internal.tracing import events_of
 from smartgo.client.litesettings import LitePullSettings
 from smartgo.client.messages import ReceivedMessage
 from smartgo.client.pullconsumer import QueueCalls
@@ -60,12 +61,14 @@ class LitePullConsumer:
         """
         @param settings: the settings; C{None} for the defaults.
         @raise BadName: the group's name breaks the rules.
+        @raise SettingError: the client asks for OpenTelemetry, which is not installed.
         """
         check_group(group)
         self.group = group
         self._client = client
         self._settings = settings = LitePullSettings() if settings is None else settings
         self._clock = client.env.clock
+        self._events = events_of(client)
         self.pauses = Pauses(self._clock)
         self._wants: dict[str, SubscriptionData] = {}
         self._assigned: dict[str, list[MessageQueue]] | None = None
@@ -243,14 +246,17 @@ class LitePullConsumer:
         return Deferred.fromCoroutine(self._poll(self._clock.seconds() + seconds))
 
     async def _poll(self, deadline: float) -> list[ReceivedMessage]:
+        begin = self._clock.seconds()
         while True:
             if self._state != "running":
                 raise CallFailed(f"the consumer of group {self.group} is not running")
             found = self._take()
             left = deadline - self._clock.seconds()
+            if found and self._events:
+                self._events.received(self.group, found[0].queue, found, self._clock.seconds() - begin)
             if found or left <= 0:
                 return found
-            await self._arrivals.wait().addTimeout(left, self._clock, onTimeoutCancel=_nothing)
+            await self._arrivals.wait().addTimeout(left, self._clock, onTimeoutCancel=timed_out)
 
     def _take(self) -> list[ReceivedMessage]:
         """Take messages out of the next queue that has some, round robin."""
@@ -388,13 +394,3 @@ class LitePullConsumer:
             if queue in self._assignment.queues:
                 self._move(queue, offsets[queue])
         return self.commit(offsets)
-
-
-def _nothing(result: object, _: float) -> None:
-    """
-    End a wait that took too long without a result.
-
-    @raise CancelledError: it was ended by something else.
-    """
-    if isinstance(result, Failure):
-        result.trap(CancelledError)

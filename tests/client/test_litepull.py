@@ -7,10 +7,13 @@ from typing import Any
 from twisted.internet.defer import CancelledError, Deferred
 
 from smartgo.client.admin import Admin
+from smartgo.client.client import Client
+from smartgo.client.internal.events import ClientEvents
 from smartgo.client.internal.processqueue import Thresholds
 from smartgo.client.litepull import LitePullConsumer
 from smartgo.client.litesettings import LitePullSettings
 from smartgo.client.messages import Message, ReceivedMessage
+from smartgo.client.pullconsumer import PullConsumer
 from smartgo.errors import CallFailed, PeerRefused, SettingError
 from smartgo.schema.bodies import ConsumerList, ConsumeType, HeartbeatData, MessageModel, MessageQueue
 from smartgo.schema.codes import RequestCode, ResponseCode
@@ -129,6 +132,21 @@ class WireTests(ClusterTestCase):
         self.assertEqual(len(self.consumer.queues), 3)
 
 
+class _Received(ClientEvents):
+    """
+    A listener of a client's events.
+
+    @ivar calls: group, queue and messages of each event of messages that were asked for.
+    """
+
+    def __init__(self) -> None:
+        self.calls: list[tuple[str, MessageQueue, list[ReceivedMessage]]] = []
+
+    def received(self, group: str, queue: MessageQueue, messages: list[ReceivedMessage], seconds: float) -> None:
+        """Keep the event."""
+        self.calls.append((group, queue, messages))
+
+
 class PollTests(ClusterCase):
     """What polls return."""
 
@@ -194,6 +212,31 @@ class PollTests(ClusterCase):
         self.assertEqual([one.queue_offset for one in found], list(range(5, 20)))
         await again.commit()
         self.assertEqual(await again.committed(queue), 20)
+
+    @coroutine
+    async def test_traced(self) -> None:
+        """A client with traces tells of each poll that returned messages, and of each pull of a pull consumer."""
+        queue = await self.send_to_one(3)
+        client = Client(self.env, self.node.registry, trace="Traces")
+        self.clients.append(client)
+        told = _Received()
+        client.events.listeners.append(told)
+        consumer = LitePullConsumer(client, "g", LitePullSettings(begin=FIRST))
+        consumer.subscribe("T")
+        await consumer.start()
+        found = await consumer.poll()
+        self.assertEqual(await consumer.poll(0.0), [])
+        puller = PullConsumer(client, "other")
+        pulled = await puller.pull(queue, 1)
+        self.assertEqual((await puller.pull(queue, 3)).messages, [])
+        self.assertEqual(told.calls, [("g", queue, found), ("other", queue, pulled.messages)])
+        await consumer.stop()
+        await client.stop()  # sends its traces
+        admin = Admin(self.client).messages
+        for one, groups in ((found[0], {"g"}), (found[2], {"g", "other"})):
+            trace = await admin.trace(one.message_id, "Traces")
+            self.assertEqual({(event.kind, event.group, event.result) for event in trace.events},
+                             {("consumed", group, "success") for group in groups})  # fmt: skip
 
     @coroutine
     async def test_seek(self) -> None:

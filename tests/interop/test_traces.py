@@ -14,7 +14,18 @@ from twisted.internet.task import deferLater
 from twisted.internet.threads import deferToThread
 from twisted.trial.unittest import TestCase
 
-from smartgo import Admin, Client, ConsumeLater, Message, Producer, PushConsumer, RealEnvironment
+from smartgo import (
+    Admin,
+    Client,
+    ConsumeFromWhere,
+    ConsumeLater,
+    LitePullConsumer,
+    LitePullSettings,
+    Message,
+    Producer,
+    PushConsumer,
+    RealEnvironment,
+)
 from smartgo.schema.messagetrace import decode, encode
 from smartgo.schema.topics import TRACE_TOPIC
 from tests.interop.case import Cluster
@@ -106,6 +117,39 @@ class JavaTests(TraceCase):
             self.assertTrue(await admin.messages.by_key(TRACE_TOPIC, "k0"))
         finally:
             await client.stop()
+
+    async def _polled(self, namesrv: str, java: Driver) -> None:
+        """A message that Java's lite pull consumer polls, and then ours: both traces say the same."""
+
+        def work() -> str:
+            send = java.start("send", namesrv=namesrv, group="pg", topic="T", count=1, keys="k", trace=True)
+            (sent,) = send.all_of("sent")
+            java.start("lite", namesrv=namesrv, group="java", topic="T", expect=1, trace=True).all_of("message")
+            return str(sent["msgId"])
+
+        sent = await deferToThread(work)
+        client = Client(RealEnvironment(reactor), namesrv, trace=True)
+        try:
+            settings = LitePullSettings(begin=ConsumeFromWhere.CONSUME_FROM_FIRST_OFFSET)
+            consumer = LitePullConsumer(client, "python", settings)
+            consumer.subscribe("T")
+            await consumer.start()
+            self.assertEqual([one.message_id for one in await consumer.poll()], [sent])
+            found = await self.trace(Admin(client), sent, 2)
+            self.assertEqual(
+                [(one.kind, one.group, one.result, one.retries, one.took_ms) for one in found.events[1:]],
+                [("consumed", "java", "success", 0, 0), ("consumed", "python", "success", 0, 0)],
+            )
+        finally:
+            await client.stop()
+
+    def test_lite_pull(self) -> Deferred[None]:
+        """What 4.9's lite pull consumer and ours write about what they polled, at our broker."""
+        return Deferred.fromCoroutine(self._polled(self.cluster(SMARTGO), self.driver("4.9")))
+
+    def test_lite_pull_rocketmq(self) -> Deferred[None]:
+        """The same at the real broker."""
+        return Deferred.fromCoroutine(self._polled(self.cluster(ROCKETMQ), self.driver("4.9")))
 
     def test_java_4_9(self) -> Deferred[None]:
         """Traces of 4.9's clients at our broker."""

@@ -142,7 +142,7 @@ class ClientEvents:
         """
 
     def received(self, group: str, queue: MessageQueue, messages: list[ReceivedMessage], seconds: float) -> None:
-        """Note that a pull consumer got messages, after this many seconds."""
+        """Note that a program got messages that it asked for, after this many seconds."""
 
     def stop(self) -> Deferred[None] | None:
         """Send what is kept; the client closes its connections when the Deferred fires."""

@@ -9,7 +9,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Final, Protocol
 
-from twisted.internet.defer import Deferred
+from twisted.internet.defer import CancelledError, Deferred
+from twisted.python.failure import Failure
 from zope.interface import implementer
 
 from smartgo.client.internal.membership import Membership
@@ -116,3 +117,13 @@ class PolledOffsets:
         """Forget a queue that is no longer assigned."""
         self.polled.pop(queue, None)
         self._store.forget(queue)
+
+
+def timed_out(result: object, _: float) -> None:
+    """
+    End a wait that took too long without a result.
+
+    @raise CancelledError: it was ended by something else.
+    """
+    if isinstance(result, Failure):
+        result.trap(CancelledError)

@@ -19,6 +19,7 @@ from smartgo.client.internal.sending import Sender
 from smartgo.client.messages import Message, ReceivedMessage, SendStatus
 from smartgo.errors import CallFailed, MessageIllegal
 from smartgo.schema import messagetrace, properties
+from smartgo.schema.bodies import MessageQueue
 from smartgo.schema.messagetrace import (
     DEFAULT_REGION,
     ConsumeBegun,
@@ -168,6 +169,12 @@ class TraceWriter(ClientEvents):
                 group=consuming.group,
             )
             self._add(consuming.group, "CONSUME", record)
+
+    def received(self, group: str, queue: MessageQueue, messages: list[ReceivedMessage], seconds: float) -> None:
+        """Note that a program was given messages, whose consumption counts as ended with that."""
+        consuming = Consuming(group, messages, self._clock.wall_ms())
+        self.consume_begun(consuming)
+        self.consume_ended(consuming)
 
     def transaction_ended(
         self, group: str, topic: str, found: dict[str, str], address: str, id: str, state: str, from_check: bool

@@ -373,6 +373,24 @@ class ConsumeTests(WriterCase):
             ],
         )
 
+    def test_received(self) -> None:
+        """Messages that a program polled or pulled count as consumed at once, as in Java's lite pull consumer."""
+        begun_ms = self.env.clock.wall_ms()
+        off = message(message_id="OFF1", properties={properties.TRACE_ON: "false"})
+        one, two = message(), message(message_id="ID2")
+        self.client_.events.received("cg", one.queue, [one, two, off], 20.0)
+        self.client_.events.received("cg", one.queue, [off], 20.0)
+        self.pass_time(1.0)
+        records = self.records()
+        self.assertEqual([type(one) for one in records], [ConsumeBegun, ConsumeBegun, ConsumeEnded, ConsumeEnded])
+        begun, _, ended, _ = records
+        assert isinstance(begun, ConsumeBegun) and isinstance(ended, ConsumeEnded)
+        self.assertEqual((begun.time_ms, begun.message_id, begun.retries), (begun_ms, "ID1", 2))
+        self.assertEqual(
+            (ended.request_id, ended.message_id, ended.success, ended.code, ended.cost_ms),
+            (begun.request_id, "ID1", True, ConsumeCode.SUCCESS, 0),
+        )
+
     def test_unwanted(self) -> None:
         """Messages whose broker wants no traces, and traces themselves, are left out."""
         off = message(message_id="OFF1", properties={properties.TRACE_ON: "false"})

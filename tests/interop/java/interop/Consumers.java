@@ -181,6 +181,7 @@ final class Consumers {
         consumer.setVipChannelEnabled(false);
         consumer.setConsumeFromWhere(ConsumeFromWhere.CONSUME_FROM_FIRST_OFFSET);
         consumer.setAutoCommit(false);
+        consumer.setEnableMsgTrace(command.flag("trace"));
         boolean assign = command.text("mode", "subscribe").equals("assign");
         if (!assign) {
             consumer.subscribe(command.text("topic"), command.text("tags", "*"));
