@@ -65,11 +65,15 @@ class TransactionLookup:
             return TransactionRecord(TransactionVerdict.ROLLED_BACK, None)
         return TransactionRecord(None, latest)
 
-    async def is_committed(self, key: tuple[str, str, str]) -> bool:
-        """Tell whether the log has the committed message of a transaction."""
+    async def is_committed(self, key: tuple[str, str, str], after: int = -1) -> bool:
+        """
+        Tell whether the log has the committed message of a transaction.
+
+        @param after: physical offset; only a message that lies behind it counts.
+        """
         _, topic, unique = key
         return any(
-            half.key == key and stored.sys_flag & TRANSACTION_MASK == COMMIT
+            half.key == key and stored.sys_flag & TRANSACTION_MASK == COMMIT and stored.physical_offset > after
             for stored, half in await self._records(topic, unique)
         )
 

@@ -6,6 +6,9 @@ record of the log. Only if the store refused the op message, and took others bef
 it: then the index has the committed message. So each transaction that a start finds undecided is looked up there, once,
 before it is checked back or decided. Without an index, or a UNIQ_KEY, a second verdict commits such a message again, as
 RocketMQ does.
+
+Only a committed message behind the latest copy of the half message counts. One before it belongs to an earlier
+transaction: a producer that sends a message object again sends it with the same UNIQ_KEY.
 """
 
 from __future__ import annotations
@@ -33,6 +36,7 @@ class UnfinishedCommits:
         """Return the latest copy of a half message if it is committed; C{None}: it is not, or that was asked before."""
         if half.key is None or half.key not in self._unproven:
             return None
-        committed = await self._lookup.is_committed(half.key)
+        latest = self._pending.find(half)
+        committed = latest is not None and await self._lookup.is_committed(half.key, latest.physical_offset)
         self._unproven.discard(half.key)
         return self._pending.find(half) if committed else None

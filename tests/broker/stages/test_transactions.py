@@ -287,6 +287,18 @@ class RefusedTests(TransactionCase):
         self.assertEqual(self.end(sent[2], COMMIT).code, 0)
         self.assertEqual(sorted(self.seen()), [b"later", b"one", b"three", b"two"])
 
+    def test_sent_again(self) -> None:
+        """A message that is sent again with its UNIQ_KEY after a restart is committed as well, also after another."""
+        for body, checks in ((b"first", []), (b"second", []), (b"third", ["U"])):
+            sent = self.half(body, UNIQ_KEY="U")
+            self.restart()
+            self.cluster.pump(10.5 if checks else 0)
+            self.assertEqual([one.msg_id for one in self.checks()], checks)
+            self.assertEqual(self.end(sent, COMMIT).code, 0)
+            self.cluster.pump(20.5)  # how far both queues are done with is saved
+            self.restart()
+        self.assertEqual(self.seen(), [b"first", b"second", b"third"])
+
     def test_op_owed_without_index(self) -> None:
         """Without an index such a commit is found if it is the last record of the log, and made again if not."""
         self.cluster.stop()
