@@ -16,11 +16,14 @@ from smartgo.schema.bodies import HeartbeatData, ProducerData
 from smartgo.schema.codes import RequestCode
 from smartgo.schema.command import Command
 from smartgo.schema.headerfields import Header
+from smartgo.schema.headers.messages import ResumeCheckRequest
 from smartgo.schema.headers.registry import RouteInfoRequest
 from smartgo.schema.headers.send import SendBackRequest, SendResponse
 from smartgo.schema.headers.transaction import EndTransactionRequest
-from smartgo.schema.message import parse_message_id
+from smartgo.schema.message import message_id, parse_message_id
+from smartgo.schema.record import decode
 from smartgo.schema.signature import AccessKey
+from smartgo.schema.transactions import given_up_copy, read_half
 from tests.broker.fakecluster import BROKER, REGISTRY, pull_command, send_command
 from tests.fakes import FakeEnvironment
 from tests.node.securedcluster import ADMIN, FILE, RULES, SENDER, STRANGER, SecuredCluster, lay
@@ -372,6 +375,34 @@ class SecuredTests(SynchronousTestCase):
 
         self.refused("No permission for topic other", SENDER, commit())
         self.assertEqual(self.cluster.signed(ADMIN, commit()), (0, ""))
+
+    def test_resumed(self) -> None:
+        """A check is resumed by who may change the topic of the half message, whatever the request names (323)."""
+        alice = AccessKey("alice", "alice-secret")
+        self.assertEqual(self.ask_users(ADMIN, 3001, {"password": "alice-secret"}, username="alice")[0], 0)
+        policy: dict[str, Any] = {"resource": "Topic:mine", "actions": ["Update"], "decision": "Allow"}
+        acl = {"subject": "User:alice", "policies": [{"policyType": "Custom", "entries": [policy]}]}
+        self.assertEqual(self.ask_users(ADMIN, 3006, acl, subject="User:alice")[0], 0)
+        half = send_command("other", properties={"UNIQ_KEY": "U", "TRAN_MSG": "true", "PGROUP": "PG"}, sys_flag=4)
+        ADMIN.sign(half)
+        place = parse_message_id(self.cluster.ask(half).read(SendResponse).msg_id)[1]
+        broker = self.cluster.broker
+        transactions, stored = broker.transactions, decode(self.successResultOf(broker.store.at(place)))
+        assert transactions is not None
+        given_up = broker.store.append((given_up_copy(stored, 1),))
+        transactions.pending.give_up(read_half(stored))
+        broker.store.end_run()
+
+        def resume(topic: str | None) -> Command:
+            header = ResumeCheckRequest(message_id(transactions.host, given_up.offset), topic)
+            return Command.request(RequestCode.RESUME_CHECK_HALF_MESSAGE, header)
+
+        for topic in ("mine", "other"):
+            self.refused("User:alice has no permission to access Topic:other", alice, resume(topic))
+        self.refused("User:alice has no permission to access Cluster:DefaultCluster", alice, resume(None))
+        policy["resource"] = "Topic:other"
+        self.assertEqual(self.ask_users(ADMIN, 3006, acl, subject="User:alice")[0], 0)
+        self.assertEqual(self.cluster.signed(alice, resume("other")), (0, ""))
 
     def test_replaced(self) -> None:
         """New rules hold for open connections."""

@@ -50,7 +50,7 @@ class TransactionProcessor(Processor):
         @raise RequestRefused: as docs/spec/broker#transactions says; nothing was stored.
         """
         if request.code == RequestCode.RESUME_CHECK_HALF_MESSAGE:
-            return Deferred.fromCoroutine(self._resume(request))
+            return Deferred.fromCoroutine(self._resume(peer, request))
         header = request.read(EndTransactionRequest)
         verdict = _VERDICTS.get(header.commit_or_rollback)
         if verdict is None:
@@ -76,13 +76,16 @@ class TransactionProcessor(Processor):
             await waiting  # whatever the status: the verdict is stored, and counts, as in RocketMQ
         return request.answer()
 
-    async def _resume(self, request: Command) -> Answer:
+    async def _resume(self, peer: IPeer, request: Command) -> Answer:
         header = request.read(ResumeCheckRequest)
         try:
             _, offset = parse_message_id(header.msg_id or "")
             _, stored = await message_at(self._store, offset)
         except (BadHeader, NoSuchMessage) as error:
             raise RequestRefused(f"Put message back to {HALF_TOPIC} failed: {error}") from None
+        if self._access is not None and header.topic:  # who names none may change the cluster; others may name any
+            topic = names.find(stored.properties, names.REAL_TOPIC) or ""
+            self._access.check_resource(request, topic, Permission.ANY, asker(peer).ip)
         waiting = self._store.durable(await self._transactions.resume(stored))
         if waiting is not None:
             await waiting
