@@ -14,7 +14,7 @@ from typing import Final, NamedTuple
 from smartgo.auth.accounts import AccessAccount, AccessRules, Permission, Rights, named
 from smartgo.auth.needs import NEEDS, ResourceNeed, Role, named_needs, resource_needs
 from smartgo.auth.policies import PolicyRights, Resource, ResourceKind, resource_of
-from smartgo.auth.policyneeds import actions_for, admin_actions
+from smartgo.auth.policyneeds import SUPER_ONLY, actions_for, admin_actions
 from smartgo.errors import AccessDenied, RequestRefused
 from smartgo.schema.codes import RequestCode
 from smartgo.schema.command import Command
@@ -129,6 +129,8 @@ def _by_policies(
     name: str, rights: PolicyRights, code: int, role: Role, needs: Iterable[ResourceNeed], ip: str
 ) -> AccessDecision:
     """Decide about a request of a normal user of RocketMQ 5."""
+    if code in SUPER_ONLY:
+        return AccessDecision(False, f"User:{name} is no super user, as {_code_name(code)} needs")
     reasons = []
     wanted = [
         (resource_of(resource), admin_actions(code) if role is Role.ADMIN else actions_for(code, needed))

@@ -37,6 +37,15 @@ _ADMIN_READ: Final = frozenset(
 )  # fmt: skip
 """Codes of administrators that change nothing, and tell no message."""
 
+SUPER_ONLY: Final = frozenset(
+    {
+        RequestCode.UPDATE_AND_CREATE_ACL_CONFIG, RequestCode.DELETE_ACL_CONFIG,
+        RequestCode.UPDATE_GLOBAL_WHITE_ADDRS_CONFIG,
+    }
+)  # fmt: skip
+"""Codes that no policy allows, other than in RocketMQ 5: accounts of 4.x that they make may be administrators without
+limits, as super users are, and addresses that they name need no signature."""
+
 _ADMIN_ACTIONS: Final[dict[int, str]] = {
     RequestCode.UPDATE_AND_CREATE_TOPIC: "Create",
     RequestCode.DELETE_TOPIC_IN_BROKER: "Delete",

@@ -81,7 +81,7 @@ class RuleEditor:
         """
         Change an account, or create it.
 
-        @raise BadAccessFile: the account would not be valid.
+        @raise BadAccessFile: the account would not be valid, or a user has its name.
         """
         for path in self._rules.paths():
             content = self._content(path)
@@ -90,6 +90,8 @@ class RuleEditor:
                     account.update(change.settings())
                     self._write(path, content)
                     return
+        if self.users(False).user(change.access_key) is not None:
+            raise BadAccessFile(f"{change.access_key} is a user of RocketMQ 5, in whose place the account would count")
         path = self._rules.main
         content = self._content(path) if self._files.exists(path) else {}
         content["accounts"] = [*_accounts(content), change.settings()]

@@ -8,6 +8,7 @@ from twisted.trial.unittest import SynchronousTestCase
 from smartgo.auth.plainacl import BadAccessFile
 from smartgo.auth.ruleediting import AccountChange, FileVersion, RuleEditor
 from smartgo.auth.rulefiles import RuleFiles
+from smartgo.schema.bodies.auth import UserInfo
 from tests.fakes import FakeEnvironment
 
 MAIN = """
@@ -58,6 +59,13 @@ class RuleEditorTests(SynchronousTestCase):
         self.assertEqual(sorted(rules.accounts), ["12345678", "newcomer"])
         self.assertTrue(rules.accounts["newcomer"].rights.publishes())
         self.assertEqual(self.editor.versions()["plain_acl.yml"], FileVersion(1, 1234))
+
+    def test_user(self) -> None:
+        """No account is made in the place of a user of RocketMQ 5, be it disabled."""
+        self.editor.users(True).create_user(UserInfo("superuser", "a-secret", "Super", "disable"))
+        before = self.files.read("/conf/plain_acl.yml")
+        self.assertRaises(BadAccessFile, self.editor.update, AccountChange("superuser", "another-secret", admin=True))
+        self.assertEqual(self.files.read("/conf/plain_acl.yml"), before)
 
     def test_refused(self) -> None:
         """A change that makes no valid account leaves the file as it was, and does not show its secret."""
