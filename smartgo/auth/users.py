@@ -7,7 +7,7 @@ Users are accounts as those of C{plain_acl.yml} are: the user name is the access
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from typing import Final
 
 import msgspec
@@ -117,7 +117,9 @@ def accounts_of(content: UserFile, cluster: str) -> list[AccessAccount]:
     @param cluster: the name of the cluster that requests of administrators are for.
     @raise BadPolicy: a user or a policy has no meaning.
     """
-    policies: Mapping[str, list[PolicyEntry]] = {name_of(acl.subject): entries_of(acl) for acl in content.acls}
+    policies: dict[str, list[PolicyEntry]] = {}
+    for acl in content.acls:  # a file that somebody wrote may have several of one user
+        policies.setdefault(name_of(acl.subject), []).extend(entries_of(acl))
     found = []
     for user in content.users:
         if not user.username or not user.password:

@@ -4,10 +4,13 @@ from __future__ import annotations
 
 from twisted.trial.unittest import SynchronousTestCase
 
+from smartgo.auth.accounts import Permission
+from smartgo.auth.decisions import authorize
 from smartgo.auth.plainacl import BadAccessFile
 from smartgo.auth.policies import BadPolicy
 from smartgo.auth.ruleediting import RuleEditor
 from smartgo.auth.rulefiles import RuleFiles
+from smartgo.auth.users import UserFile, read_users, write_users
 from smartgo.schema.bodies.auth import AclInfo, PolicyEntryInfo, PolicyInfo, UserInfo
 from tests.fakes import FakeEnvironment
 
@@ -136,6 +139,18 @@ class UserEditorTests(SynchronousTestCase):
         self.users.create_user(UserInfo(username="bob", password="secret"))
         many = acl(*[entry(f"Topic:{number}", "Pub") for number in range(1025)])
         self.refused("A user has 1024 policy entries at most.", self.users.put_acl, "User:bob", many)
+
+    def test_several_lists(self) -> None:
+        """All policies of a user count, also where a file has them in several places, as they are told."""
+        self.users.create_user(UserInfo(username="alice-b", password="a-secret"))
+        acls = [acl(entry("Topic:t", "Pub", decision="Deny")), acl(entry("Topic:*", "Pub"))]
+        for one in acls:
+            one.subject = "User:alice-b"
+        content = read_users(self.env.files.read("/conf/users.json", 1 << 20))
+        self.env.files.replace("/conf/users.json", write_users(UserFile(content.users, acls)))
+        account = self.rules.read().accounts["alice-b"]
+        for topic, allowed in (("t", False), ("u", True)):
+            self.assertEqual(authorize(account, 310, [(topic, Permission.PUB)]).allowed, allowed, topic)
 
     def test_files(self) -> None:
         """The file is enough by itself; one without a meaning is refused, its secrets untold; accounts count first."""
