@@ -6,7 +6,9 @@ which are to be checked back or given up at a moment, and how far both queues ar
 offsets alone, so a start reads the queues from there and knows the same again. RocketMQ reads both offsets in the same
 way: every half message from the half offset on that no op message from the op offset on names is undecided.
 
-Copies of a half message are one transaction: the latest counts, and a verdict on any of them counts for it.
+Copies of a half message are one transaction: the latest counts, and a verdict on any of them counts for it. A half
+message that was never checked back begins a new transaction where the one with its key is decided: a producer that
+sends a message object again sends it with the same UNIQ_KEY.
 """
 
 from __future__ import annotations
@@ -32,6 +34,23 @@ class TransactionVerdict(Enum):
 
     COMMITTED = "committed"
     ROLLED_BACK = "rolled back"
+
+
+class _Decided(NamedTuple):
+    """
+    A verdict that is remembered.
+
+    @ivar verdict: C{None}: an op message says that there was one, not which.
+    @ivar before: physical offset of the half message that began a later transaction with the same key, which this
+        verdict says nothing of; C{None}: there is none.
+    """
+
+    verdict: TransactionVerdict | None
+    before: int | None = None
+
+    def concerns(self, half: HalfMessage) -> bool:
+        """Tell whether a copy is one of the transaction that was decided."""
+        return self.before is None or half.physical_offset < self.before
 
 
 class CheckRules(NamedTuple):
@@ -82,7 +101,7 @@ class PendingTransactions:
         self._moved: dict[_Name, int] = {}  # offset of a first copy -> offset of the latest, for messages without a key
         self._ops: deque[tuple[int, int]] = deque()  # (op offset, highest half offset that it names)
         self._named: set[int] = set()  # half offsets that op messages name, whose half message was not noted yet
-        self._decided: dict[_Name, TransactionVerdict | None] = {}
+        self._decided: dict[_Name, _Decided] = {}
         self._given_up: dict[_Name, HalfMessage] = {}
 
     def __len__(self) -> int:
@@ -118,10 +137,13 @@ class PendingTransactions:
             self._remove(older)
         if half.offset in self._named:
             self._named.discard(half.offset)
-            self._remember(self._decided, self._name(half), None)
+            self._remember(self._decided, self._name(half), _Decided(None))
             return
-        if half.key is not None and half.key in self._decided:
-            return
+        decided = None if half.key is None else self._decided.get(half.key)
+        if decided is not None and half.key is not None and decided.before is None:
+            if half.checks or half.first_offset is not None:
+                return
+            self._decided[half.key] = decided._replace(before=half.physical_offset)
         self._given_up.pop(self._name(half), None)
         self._pending[half.offset] = half
         if half.key is not None:
@@ -157,13 +179,14 @@ class PendingTransactions:
 
     def verdict(self, named: HalfMessage) -> TransactionVerdict | None:
         """Return what became of a transaction; C{None}: it is undecided, or forgotten."""
-        return self._decided.get(self._name(named))
+        decided = self._decided.get(self._name(named))
+        return decided.verdict if decided is not None and decided.concerns(named) else None
 
     def decide(self, half: HalfMessage, verdict: TransactionVerdict) -> None:
         """Note the verdict on a transaction that L{find} returned; its op message is noted on its own."""
         self._remove(half)
         self._given_up.pop(self._name(half), None)
-        self._remember(self._decided, self._name(half), verdict)
+        self._remember(self._decided, self._name(half), _Decided(verdict))
 
     def give_up(self, half: HalfMessage) -> None:
         """Note that a transaction is checked back no more; a verdict still counts."""
@@ -245,7 +268,8 @@ class PendingTransactions:
 
     def _find(self, half: HalfMessage) -> HalfMessage | None:
         if half.key is not None:
-            offset = self._offsets.get(half.key)
+            decided = self._decided.get(half.key)
+            offset = None if decided is not None and decided.concerns(half) else self._offsets.get(half.key)
         else:
             offset = half.offset
             while (later := self._moved.get(offset)) is not None:

@@ -71,6 +71,29 @@ class QueueTests(SynchronousTestCase):
                 self.pending.note_half(one)
             self.assertEqual(self.offsets(), [1], named)
 
+    def test_sent_again(self) -> None:
+        """A half message with the key of a decided one is a transaction of its own, whatever became of the first."""
+        for verdict, other in (
+            (TransactionVerdict.COMMITTED, TransactionVerdict.ROLLED_BACK),
+            (TransactionVerdict.ROLLED_BACK, TransactionVerdict.COMMITTED),
+        ):
+            self.setUp()
+            first, late, again = half(0, "A"), half(1, "A", checks=1), half(2, "A")
+            self.pending.note_half(first)
+            self.pending.decide(first, verdict)
+            self.pending.note_half(late)
+            self.pending.note_half(again)
+            self.assertEqual(self.offsets(), [2])
+            for copy in (first, late):  # an answer to a check-back that comes late
+                self.assertIs(self.pending.find(copy), None)
+                self.assertIs(self.pending.verdict(copy), verdict)
+            self.assertIs(self.pending.verdict(again), None)
+            checked = half(3, "A", checks=1)
+            self.pending.note_half(checked)
+            self.assertEqual(self.pending.find(again), checked)
+            self.pending.decide(checked, other)
+            self.assertEqual((self.offsets(), self.pending.verdict(again)), ([], other))
+
     def test_copy_without_key(self) -> None:
         """Copies of a message without a key are told from others by what RocketMQ and we note of them."""
         first, second = half(0, ""), half(1, "", checks=1)
