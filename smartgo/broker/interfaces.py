@@ -14,6 +14,7 @@ from smartgo.broker.figures.runtimeinfo import RuntimeInfo
 from smartgo.broker.figures.stats import BrokerStats
 from smartgo.broker.send import Send
 from smartgo.broker.settings.live import LiveSettings
+from smartgo.broker.spans.sink import SpanSink
 from smartgo.broker.stages.delaydelivery import DelayDelivery
 from smartgo.broker.stages.timerdelivery import TimerDelivery
 from smartgo.broker.stages.transactions import Transactions
@@ -60,6 +61,7 @@ class IBroker(Interface):
     transactions = cast("Transactions | None", Attribute("The undecided transactions; C{None} on a slave."))
     stats = cast(BrokerStats, Attribute("Counters of topics, groups and queues."))
     group_progress = cast(GroupProgress, Attribute("What groups consume, and their lag."))
+    spans = cast("SpanSink | None", Attribute("Makes OpenTelemetry spans; C{None} where none are made."))
     runtime_info = cast(RuntimeInfo, Attribute("Figures of the store and of replication."))
     replication = cast(Replication, Attribute("The connections to slaves, or to the master."))
 

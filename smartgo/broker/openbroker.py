@@ -23,6 +23,8 @@ from smartgo.broker.interfaces import IBroker
 from smartgo.broker.network import BrokerNetwork
 from smartgo.broker.processors.requestprocessors import RequestProcessors
 from smartgo.broker.settings.live import LiveSettings
+from smartgo.broker.spans.sink import span_sink
+from smartgo.broker.spans.storedspans import StoredSpans
 from smartgo.broker.stages.transactionroll import TransactionRoll
 from smartgo.broker.stages.transactions import Transactions
 from smartgo.broker.tables.adoption import adopt
@@ -64,6 +66,7 @@ class OpenBroker:
     @ivar registrar: tells the registries of this broker.
     @ivar requests: the processors of both ports.
     @ivar server: the ports.
+    @ivar stored_spans: has spans made of stored messages; C{None} on a slave, or where none are made.
     """
 
     def __init__(
@@ -98,6 +101,10 @@ class OpenBroker:
             self.transactions = Transactions(env.clock, store, tables, settings.current, identity.store_host)
             store.subscribe(self.transactions)
             store.cleaner.needs.append(TransactionRoll(env.clock, store, self.transactions))
+        self.spans = span_sink(env, configuration, identity)
+        self.stored_spans: StoredSpans | None = None
+        if self.spans is not None and not self.is_slave:
+            self.stored_spans = StoredSpans(env.clock, store, self.spans)
         self.replication = self._make_replication()
         self.runtime_info = RuntimeInfo(env.files, configuration.store, store, self.delay, self.replication)
         registrar = self.registrar = Registrar(
@@ -235,6 +242,10 @@ class OpenBroker:
         self._group_expiry.stop()
         # Side by side: a master that is slow to answer must not keep its slave from stopping.
         await _stop_together(("replication", self.replication.stop), ("the client", self._network.client.stop))
+        if self.stored_spans is not None:
+            self.stored_spans.stop()
+        if self.spans is not None:
+            await stop_part("the export of spans", self.spans.stop)
         for what, table in (
             ("delivery positions", self.progress),
             ("topics", self.topics),

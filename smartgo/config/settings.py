@@ -129,6 +129,16 @@ class BrokerConfig(Table, frozen=True, kw_only=True, rename=file_name):
     msg_trace_topic_name: str = setting("RMQ_SYS_TRACE_TOPIC", Name("The topic for message traces."))
     trace_on: bool = setting(True, Switch("Tell producers to send message traces."))
     region_id: str = setting("DefaultRegion", Name("The region in message traces."))
+    otel_endpoint: str = setting(
+        "",
+        Text(
+            "The OTLP/HTTP endpoint that OpenTelemetry spans of stored and delivered messages are sent to, such as"
+            " http://127.0.0.1:4318; it needs the extra otel. Everything else is set by OpenTelemetry's own variables.",
+            pattern=r"(?:https?://[\x21-\x7e]{1,1000})?",
+            says="an http or https URL",
+            otherwise="none: no spans are made",
+        ),
+    )
 
     long_polling_enable: bool = setting(
         True,

@@ -114,7 +114,8 @@ class IThreads(Interface):
         C{checkpoint} (queue files and positions), C{remove} (files that retention lets go), C{index} (index files),
         C{search} (looking into them), C{timers} and C{timersync} (the timer log),
         C{inflate} (bodies of messages, for the API), C{registrations} (large registrations at a registry),
-        C{memory} (returning what was freed), C{backup} (copies of the store), C{filters} (the parser of SQL92).
+        C{memory} (returning what was freed), C{backup} (copies of the store), C{filters} (the parser of SQL92),
+        C{spans} (the end of their export).
         Cancelling is not supported.
         """
 

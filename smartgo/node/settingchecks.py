@@ -12,6 +12,7 @@ from collections.abc import Callable, Sequence
 from functools import partial
 
 from smartgo.broker.cluster.advertisedaddress import AdvertisedAddress
+from smartgo.broker.spans.sink import check_spans
 from smartgo.config.findings import AllFindings
 from smartgo.config.loading import Configuration
 from smartgo.config.settings import OPS_PORT
@@ -68,6 +69,7 @@ def broker_checks(env: IEnvironment, configuration: Configuration) -> list[Check
     checks: list[Check] = [
         partial(check_access_control, env, configuration),
         partial(check_bind, config.bind_address, config.allow_insecure or config.acl_enable, "the broker"),
+        partial(check_spans, configuration),
     ]
     if not config.is_slave:
         checks.append(partial(check_bind, ha.ha_bind_address, guarded, "the broker's port for slaves"))

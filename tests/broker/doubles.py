@@ -197,6 +197,7 @@ class FakeBroker:
         self.delay: Any = FakeDelay()
         self.timed = None
         self.transactions = None
+        self.spans = None
         self.runtime_info: Any = None
         self.replication: Any = None
         self.connections = 0

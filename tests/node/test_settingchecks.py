@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable
 from contextlib import redirect_stderr
 from io import StringIO
 from typing import Any
+from unittest.mock import patch
 
 from twisted.trial.unittest import SynchronousTestCase
 
@@ -49,6 +51,15 @@ class SettingChecksTests(SynchronousTestCase):
         (missing,) = self.errors(FrontOptions())
         self.assertIn("the REST API needs a registry", missing)
         self.assertEqual(self.errors(FrontOptions(), "--registry", "127.0.0.1:9876"), [])
+
+    def test_spans(self) -> None:
+        """Spans without the packages of OpenTelemetry are refused, by a check as by a start."""
+        with patch.dict(sys.modules, {"smartgo.broker.spans.otelspans": None}):
+            flags = ("--set", "otelEndpoint=http://127.0.0.1:4318")
+            (error,) = self.errors(BrokerOptions(), *flags)
+            said = self.started(BrokerOptions(), broker.prepare, *flags)
+        self.assertIn("pip install 'smartgo[otel]'", error)
+        self.assertIn(error, said)
 
     def test_same(self) -> None:
         """What a start refuses first is the first error of the check, word for word."""

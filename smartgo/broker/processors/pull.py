@@ -16,6 +16,7 @@ from smartgo.broker.filter import TAG, FilterCache
 from smartgo.broker.interfaces import IBroker
 from smartgo.broker.processors.requestcodes import answered_by
 from smartgo.broker.pullrun import PullRun, PullSource, PullWork
+from smartgo.broker.spans.pullreads import pull_reads
 from smartgo.broker.tables.topics import READ
 from smartgo.errors import (
     FilterDataNotExist,
@@ -107,11 +108,12 @@ class PullProcessor(Processor):
         self._is_without_master = broker.is_without_master
         self._filters = filters
         self._event_rate = TokenBuckets(_EVENTS_PER_SECOND, _EVENTS_PER_SECOND)
+        self._reads = reads = pull_reads(broker)
         work = PullWork(
             self._learn,
             self._filters.find,
-            self._store.read,
-            self._stats.found,
+            reads.read,
+            reads.found,
             None if self._slave else self._commit,
             ReadLimit(_COUNT_LIMIT, _SIZE_LIMIT),
             ReadStatus.FOUND,
@@ -242,11 +244,11 @@ class PullProcessor(Processor):
     ) -> Answer | Deferred[Answer]:
         size = _SIZE_LIMIT if header.max_msg_bytes is None else min(_SIZE_LIMIT, max(1, header.max_msg_bytes))
         limit = ReadLimit(min(max(1, header.max_msg_nums), _COUNT_LIMIT), size)
-        result = self._store.read(header.topic, header.queue_id, header.queue_offset, limit, filter)
+        result = self._reads.read(header.topic, header.queue_id, header.queue_offset, limit, filter)
         if result.status is ReadStatus.COLD:
             header = _needed(header)
             request.trim(header)
-            cold = self._store.read_cold(header.topic, header.queue_id, header.queue_offset, limit, filter)
+            cold = self._reads.read_cold(header.topic, header.queue_id, header.queue_offset, limit, filter)
             return cold.addCallback(self._answer, peer, request, header, group, filter, may_hold)
         return self._answer(result, peer, request, header, group, filter, may_hold)
 
@@ -267,7 +269,7 @@ class PullProcessor(Processor):
         if self._slave_read:
             suggested = group.which_broker_when_consume_slowly if result.suggest_slave else group.broker_id
         if status is ReadStatus.FOUND:
-            self._stats.found(header.consumer_group, header.topic, result.count, result.size, header.queue_id)
+            self._reads.found(header.consumer_group, header.topic, result.count, result.size, header.queue_id)
         else:
             if status in _EMPTY and header.queue_offset:
                 code = _MOVED

@@ -28,6 +28,7 @@ from smartgo.broker.tables.progress import TimeQuestion
 from smartgo.env.interfaces import IEnvironment
 from smartgo.ha.interfaces import SlaveState
 from smartgo.ops.figures.retentionmetrics import removals
+from smartgo.ops.figures.spanmetrics import span_metrics
 from smartgo.ops.figures.storefigures import recovery_metrics, store_figures
 from smartgo.ops.figures.timermetrics import timer_metrics
 from smartgo.ops.figures.transactionmetrics import transaction_metrics
@@ -106,6 +107,8 @@ class OpenBrokerMetrics:
         if self._broker.transactions is not None:
             now_ms = self._env.clock.wall_ms()
             yield from transaction_metrics(self._broker.transactions, _NODE, self._node, now_ms)
+        if self._broker.spans is not None:
+            yield from span_metrics(self._broker.spans, _NODE, self._node)
         yield self._gauge(
             "smartgo_metrics_dropped", "Topics, and pairs of group and topic, without series of their own.",
             self._dropped,

@@ -8,16 +8,17 @@ from typing import TYPE_CHECKING, Any
 from unittest import SkipTest
 from unittest.mock import patch
 
-from twisted.internet import reactor
 from twisted.internet.defer import Deferred
 from twisted.internet.threads import deferToThread
-from twisted.trial.unittest import SynchronousTestCase, TestCase
+from twisted.trial.unittest import SynchronousTestCase
 from twisted.web.resource import Resource
 from twisted.web.server import Site
 
 from smartgo.client.client import Client
+from smartgo.client.consumer import PushConsumer
 from smartgo.client.internal.events import observed
 from smartgo.client.internal.tracing import events_of
+from smartgo.client.listening import ConsumerSettings
 from smartgo.client.messages import Message
 from smartgo.client.producer import Producer
 from smartgo.client.tracesettings import Tracing
@@ -27,6 +28,7 @@ from smartgo.schema.codes import RequestCode, ResponseCode
 from smartgo.schema.headers.send import SendRequest
 from tests.client.doubles import ClusterTestCase, Storing, route
 from tests.client.internal.test_tracewriter import message
+from tests.client.test_cluster import FIRST, ClusterCase, coroutine
 
 if TYPE_CHECKING:
     from opentelemetry.sdk.trace import ReadableSpan, TracerProvider
@@ -292,20 +294,23 @@ class _Receiver(Resource):
         return b""
 
 
-class ExportTests(TestCase):
-    """Spans over the network."""
+class ReceiverCase(ClusterCase):
+    """A node whose spans, and those of a client, go to an OTLP/HTTP receiver."""
 
-    timeout = 120
-
-    def setUp(self) -> None:
-        """A receiver on a free port."""
+    def setUp(self) -> Any:
+        """A receiver on a free port, and a node that knows it."""
         if not HERE or find_spec("opentelemetry.exporter") is None:
             raise SkipTest(WORDS)
         self.receiver = _Receiver()
-        listening: Any = reactor
-        port = listening.listenTCP(0, Site(self.receiver), interface="127.0.0.1")
+        port = self.reactor.listenTCP(0, Site(self.receiver), interface="127.0.0.1")
         self.addCleanup(port.stopListening)
-        self.url = f"http://127.0.0.1:{port.getHost().port}/v1/traces"
+        self.url = f"http://127.0.0.1:{port.getHost().port}"
+        self.settings = {**self.settings, "otelEndpoint": self.url}  # type: ignore[misc]
+        return super().setUp()
+
+
+class ExportTests(ReceiverCase):
+    """Spans over the network."""
 
     def _provider(self) -> TracerProvider:
         from opentelemetry.exporter.otlp.proto.http.trace_exporter import OTLPSpanExporter
@@ -314,25 +319,49 @@ class ExportTests(TestCase):
         from opentelemetry.sdk.trace.export import BatchSpanProcessor
 
         provider = TracerProvider(resource=OtelResource.create({"service.name": "shop"}))
-        provider.add_span_processor(BatchSpanProcessor(OTLPSpanExporter(endpoint=self.url)))
+        provider.add_span_processor(BatchSpanProcessor(OTLPSpanExporter(endpoint=f"{self.url}/v1/traces")))
         return provider
 
+    @coroutine
     async def test_export(self) -> None:
-        """The SDK's OTLP exporter, in its own thread, sends our spans to a receiver."""
-        from smartgo.client.internal.telemetry import Telemetry
-        from tests.fakes import FakeEnvironment
-
+        """The send, the store, the delivery and the consumption of a message are one trace at a receiver of OTLP."""
         provider = self._provider()
-        telemetry = Telemetry(provider, "client-1", FakeEnvironment().clock)
-        one = message()
-        telemetry.received("cg", one.queue, [one], 0.1)
+        client = Client(self.env, self.node.registry, trace=Tracing(opentelemetry=provider))
+        self.clients.append(client)
+        producer = Producer(client, "shop")
+        await producer.start()
+        sent = await producer.send(Message(topic="T", body=b"7 apples"))
+        seen: list[Any] = []
+        consumer = PushConsumer(client, "billing", seen.extend, ConsumerSettings(begin=FIRST))
+        consumer.subscribe("T")
+        await consumer.start()
+        await self.until(lambda: bool(seen))
+        await client.stop()
+        assert self.node.opened is not None
+        spans: Any = self.node.opened.spans
+        await self.until(lambda: spans.made == 2)
+        await deferToThread(spans._provider.force_flush)
         await deferToThread(provider.shutdown)
-        ((path, request),) = self.receiver.requests
-        self.assertEqual(path, b"/v1/traces")
-        (resource,) = request.resource_spans
-        (scope,) = resource.scope_spans
-        (span,) = scope.spans
-        self.assertEqual((scope.scope.name, span.name), ("smartgo", "receive T"))
-        found = {one.key: one.value for one in span.attributes}
-        self.assertEqual(found["messaging.system"].string_value, "rocketmq")
-        self.assertEqual(found["messaging.batch.message_count"].int_value, 1)
+        self.assertEqual({path for path, _ in self.receiver.requests}, {b"/v1/traces"})
+        found: dict[str, Any] = {}
+        services: dict[str, str] = {}
+        for _, request in self.receiver.requests:
+            for resource in request.resource_spans:
+                (service,) = [one.value for one in resource.resource.attributes if one.key == "service.name"]
+                for scope in resource.scope_spans:
+                    for span in scope.spans:
+                        found[span.name] = span
+                        services[span.name] = service.string_value
+        self.assertEqual(
+            services,
+            {"send T": "shop", "store T": "smartgo-broker", "deliver T": "smartgo-broker", "process T": "shop"},
+        )
+        send = found["send T"]
+        self.assertEqual({one.trace_id for one in found.values()}, {send.trace_id})
+        self.assertEqual({found[name].parent_span_id for name in services if name != "send T"}, {send.span_id})
+        for span in found.values():
+            attributes = {one.key: one.value for one in span.attributes}
+            self.assertEqual(attributes["messaging.system"].string_value, "rocketmq")
+            self.assertEqual(attributes["messaging.message.id"].string_value, sent.message_id)
+            partition = attributes["messaging.destination.partition.id"].string_value
+            self.assertEqual(partition, f"b:{sent.queue.queue_id}")
