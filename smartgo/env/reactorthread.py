@@ -7,7 +7,9 @@ import threading
 from collections.abc import Callable
 from concurrent.futures import Future
 from contextvars import copy_context
-from typing import Any, ClassVar, TypeVar
+from functools import partial
+from queue import SimpleQueue
+from typing import Any, ClassVar, TypeAlias, TypeVar
 
 from twisted.internet.defer import Deferred
 from twisted.internet.epollreactor import EPollReactor
@@ -19,6 +21,12 @@ from smartgo.env.real import RealEnvironment
 from smartgo.errors import CallFailed, SettingError
 
 T = TypeVar("T")
+
+CallHere: TypeAlias = "Callable[..., Deferred[Any]]"
+"""
+A function that calls another one, with the arguments behind it, in the thread that waits; fires on the reactor's thread
+with the result. Cancelling it before the call prevents the call.
+"""
 
 END_WAIT = 10.0
 """Seconds that the end of the program waits for clients that nobody stopped."""
@@ -73,7 +81,7 @@ class ReactorThread:
         self._reactor = EPollReactor()
         self.env: IEnvironment = RealEnvironment(self._reactor)
         self._pid = os.getpid()
-        self._waiting: set[Future[Any]] = set()  # changed on the reactor's thread alone
+        self._waiting: dict[Future[Any], Deferred[Any] | None] = {}  # changed on the reactor's thread alone
         self._at_end: dict[Callable[[], Deferred[Any]], None] = {}
         self._ended = False
         running = threading.Event()
@@ -115,6 +123,46 @@ class ReactorThread:
         @raise SettingError: the thread belongs to the process that this one was forked from, or the caller is on it.
         @raise CallFailed: the program ends.
         """
+        future = self._begin(work)
+        try:
+            return future.result()
+        finally:
+            self._cancel_unless_done(future)
+
+    def wait_calling(self, work: Callable[[CallHere], Deferred[T]]) -> T:
+        """
+        Wait as L{wait} does, and meanwhile call functions in the waiting thread, one after another.
+
+        @param work: gets a L{CallHere}; it is called on the reactor's thread.
+        @raise SettingError: see L{wait}.
+        @raise CallFailed: see L{wait}.
+        """
+        calls: SimpleQueue[Callable[[], None] | None] = SimpleQueue()
+
+        def call_here(function: Callable[..., Any], *arguments: Any) -> Deferred[Any]:
+            result: Deferred[Any] = Deferred()
+            calls.put(partial(self._call_here, result, function, arguments))
+            return result
+
+        future = self._begin(lambda: work(call_here))
+        future.add_done_callback(lambda _: calls.put(None))
+        try:
+            while (call := calls.get()) is not None:
+                call()
+            return future.result()
+        finally:
+            self._cancel_unless_done(future)
+
+    def _call_here(self, result: Deferred[Any], function: Callable[..., Any], arguments: tuple[Any, ...]) -> None:
+        if result.called:  # cancelled meanwhile
+            return
+        try:
+            found: Any = function(*arguments)
+        except Exception:
+            found = Failure()
+        self.tell(lambda: result.callback(found))
+
+    def _begin(self, work: Callable[[], Deferred[T]]) -> Future[T]:
         if not self.is_ours:
             raise SettingError(
                 f"this client was started by process {self._pid}, from which this process was forked: start a new one"
@@ -124,26 +172,31 @@ class ReactorThread:
         if self._ended:
             raise CallFailed("the program ends")
         future: Future[T] = Future()
-        begun: list[Deferred[T]] = []
 
         def begin() -> None:
-            self._waiting.add(future)
+            self._waiting[future] = None
             try:
-                begun.append(work())
+                deferred = work()
             except Exception as error:
-                self._over(future, Failure(error))
+                self._over(Failure(error), future)
             else:
-                begun[0].addBoth(lambda result: self._over(future, result))
+                self._waiting[future] = deferred
+                deferred.addBoth(self._over, future)
 
         self._reactor.callFromThread(copy_context().run, begin)
-        try:
-            return future.result()
-        finally:
-            if not future.done():  # interrupted
-                self._reactor.callFromThread(lambda: begun[0].cancel() if begun else None)
+        return future
 
-    def _over(self, future: Future[Any], result: Any) -> None:
-        self._waiting.discard(future)
+    def _cancel_unless_done(self, future: Future[Any]) -> None:
+        if not future.done():  # the waiting thread was interrupted
+            self.tell(lambda: self._cancel(future))
+
+    def _cancel(self, future: Future[Any]) -> None:
+        deferred = self._waiting.get(future)
+        if deferred is not None:
+            deferred.cancel()
+
+    def _over(self, result: Any, future: Future[Any]) -> None:
+        self._waiting.pop(future, None)
         if future.done():
             return
         if isinstance(result, Failure):
@@ -189,7 +242,7 @@ class ReactorThread:
     def _finish(self) -> None:
         self._ended = True
         for future in list(self._waiting):
-            self._over(future, Failure(CallFailed("the program ends")))
+            self._over(Failure(CallFailed("the program ends")), future)
         self._reactor.stop()
 
 
