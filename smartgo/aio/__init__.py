@@ -13,8 +13,12 @@ from smartgo.aio.admin import Admin as Admin
 from smartgo.aio.client import Client as Client
 from smartgo.aio.consumer import Listener as Listener
 from smartgo.aio.consumer import PushConsumer as PushConsumer
+from smartgo.aio.litepull import LitePullConsumer as LitePullConsumer
 from smartgo.aio.producer import Producer as Producer
 from smartgo.aio.pullconsumer import PullConsumer as PullConsumer
+from smartgo.aio.transactions import LocalTransaction as LocalTransaction
+from smartgo.aio.transactions import TransactionCheck as TransactionCheck
+from smartgo.aio.transactions import TransactionProducer as TransactionProducer
 from smartgo.client.admin import lag_of as lag_of
 from smartgo.client.administration.resetplan import ResetPlan as ResetPlan
 from smartgo.client.administration.resetplan import ResetTarget as ResetTarget
@@ -29,6 +33,7 @@ from smartgo.client.internal.rebalance import AllocateMachineRoomNearby as Alloc
 from smartgo.client.internal.rebalance import AllocateStrategy as AllocateStrategy
 from smartgo.client.listening import ConsumeLater as ConsumeLater
 from smartgo.client.listening import ConsumerSettings as ConsumerSettings
+from smartgo.client.litesettings import LitePullSettings as LitePullSettings
 from smartgo.client.messages import BODY_LIMIT as BODY_LIMIT
 from smartgo.client.messages import Message as Message
 from smartgo.client.messages import ReceivedMessage as ReceivedMessage
@@ -38,6 +43,8 @@ from smartgo.client.pullconsumer import PullResult as PullResult
 from smartgo.client.pullconsumer import PullStatus as PullStatus
 from smartgo.client.startlater import TLSFiles as TLSFiles
 from smartgo.client.tracesettings import Tracing as Tracing
+from smartgo.client.transactions import TransactionResult as TransactionResult
+from smartgo.client.transactions import TransactionState as TransactionState
 from smartgo.errors import BadName as BadName
 from smartgo.errors import CallFailed as CallFailed
 from smartgo.errors import CallTimedOut as CallTimedOut

@@ -9,6 +9,7 @@ from typing import Self, TypeVar
 from smartgo.aio.client import Client
 from smartgo.aio.futures import future_of
 from smartgo.client import producer as twisted
+from smartgo.client.client import Client as TwistedClient
 from smartgo.client.messages import Message, ReceivedMessage, SendResult
 from smartgo.errors import CallFailed
 from smartgo.schema.bodies import MessageQueue
@@ -60,7 +61,7 @@ class Producer:
 
         @raise smartgo.errors.SettingError: the client has a producer of this group already.
         """
-        producer = twisted.Producer(self._client.inner, self.group, *self._options)
+        producer = self._make(self._client.inner)
         started = producer.start()
         self._producer = producer
         await future_of(started)
@@ -84,6 +85,10 @@ class Producer:
     ) -> None:
         """Stop."""
         await self.stop()
+
+    def _make(self, client: TwistedClient) -> twisted.Producer:
+        """Return the producer for Twisted, which was not started."""
+        return twisted.Producer(client, self.group, *self._options)
 
     @property
     def _running(self) -> twisted.Producer:
@@ -154,7 +159,7 @@ class Producer:
 
     async def request(self, message: Message, timeout: float | None = None) -> ReceivedMessage:
         """
-        Send a request, and fire with the reply that a consumer of its topic sends by L{reply}. It can be cancelled.
+        Send a request, and return the reply that a consumer of its topic sends by L{reply}. It can be cancelled.
 
         @param timeout: seconds for the request and its reply; C{None} for the producer's.
         @raise ReplyTimedOut: the request was stored, and no reply arrived in time.

@@ -276,6 +276,11 @@ class LitePullConsumer:
                 return messages
         return []
 
+    def put_back(self, messages: list[ReceivedMessage]) -> None:
+        """Have the messages of a poll polled again: its caller was interrupted. C{smartgo.aio} calls this, and sync."""
+        if messages and messages[0].queue in self._assignment.queues:
+            self._move(messages[0].queue, messages[0].queue_offset)
+
     @property
     def _too_many(self) -> bool:
         return sum(len(one.held) for one in self._assignment.queues.values()) > self._settings.count_of_all

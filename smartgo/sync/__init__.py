@@ -23,6 +23,7 @@ from smartgo.client.internal.rebalance import AllocateMachineRoomNearby as Alloc
 from smartgo.client.internal.rebalance import AllocateStrategy as AllocateStrategy
 from smartgo.client.listening import ConsumeLater as ConsumeLater
 from smartgo.client.listening import ConsumerSettings as ConsumerSettings
+from smartgo.client.litesettings import LitePullSettings as LitePullSettings
 from smartgo.client.messages import BODY_LIMIT as BODY_LIMIT
 from smartgo.client.messages import Message as Message
 from smartgo.client.messages import ReceivedMessage as ReceivedMessage
@@ -32,6 +33,8 @@ from smartgo.client.pullconsumer import PullResult as PullResult
 from smartgo.client.pullconsumer import PullStatus as PullStatus
 from smartgo.client.startlater import TLSFiles as TLSFiles
 from smartgo.client.tracesettings import Tracing as Tracing
+from smartgo.client.transactions import TransactionResult as TransactionResult
+from smartgo.client.transactions import TransactionState as TransactionState
 from smartgo.errors import BadName as BadName
 from smartgo.errors import CallFailed as CallFailed
 from smartgo.errors import CallTimedOut as CallTimedOut
@@ -52,5 +55,9 @@ from smartgo.sync.admin import Admin as Admin
 from smartgo.sync.client import Client as Client
 from smartgo.sync.consumer import Listener as Listener
 from smartgo.sync.consumer import PushConsumer as PushConsumer
+from smartgo.sync.litepull import LitePullConsumer as LitePullConsumer
 from smartgo.sync.producer import Producer as Producer
 from smartgo.sync.pullconsumer import PullConsumer as PullConsumer
+from smartgo.sync.transactions import LocalTransaction as LocalTransaction
+from smartgo.sync.transactions import TransactionCheck as TransactionCheck
+from smartgo.sync.transactions import TransactionProducer as TransactionProducer

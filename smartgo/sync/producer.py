@@ -6,9 +6,10 @@ from collections.abc import Callable, Sequence
 from types import TracebackType
 from typing import Self, TypeVar
 
-from twisted.internet.defer import Deferred
+from twisted.internet.defer import Deferred, succeed
 
 from smartgo.client import producer as twisted
+from smartgo.client.client import Client as TwistedClient
 from smartgo.client.messages import Message, ReceivedMessage, SendResult
 from smartgo.errors import CallFailed
 from smartgo.schema.bodies import MessageQueue
@@ -65,16 +66,18 @@ class Producer:
         self._client.wait(self._start)
 
     def _start(self) -> Deferred[None]:
-        producer = twisted.Producer(self._client.inner, self.group, *self._options)
+        producer = self._make(self._client.inner)
         started = producer.start()
         self._producer = producer
         return started
 
     def stop(self) -> None:
         """Leave the group; returns when the brokers have answered. Sends in flight continue. Idempotent."""
-        producer = self._producer
-        if producer is not None and self._client.thread.is_ours:
-            self._client.wait(producer.stop)
+        if self._producer is not None and self._client.thread.is_ours:
+            self._client.wait(self._stop)
+
+    def _stop(self) -> Deferred[None]:
+        return succeed(None) if self._producer is None else self._producer.stop()
 
     def __enter__(self) -> Self:
         """Start. @raise SettingError: as L{start}."""
@@ -90,6 +93,10 @@ class Producer:
     ) -> None:
         """Stop."""
         self.stop()
+
+    def _make(self, client: TwistedClient) -> twisted.Producer:
+        """Return the producer for Twisted, which was not started; on the reactor's thread."""
+        return twisted.Producer(client, self.group, *self._options)
 
     @property
     def _running(self) -> twisted.Producer:
@@ -160,7 +167,7 @@ class Producer:
 
     def request(self, message: Message, timeout: float | None = None) -> ReceivedMessage:
         """
-        Send a request, and fire with the reply that a consumer of its topic sends by L{reply}. It can be cancelled.
+        Send a request, and return the reply that a consumer of its topic sends by L{reply}. It can be cancelled.
 
         @param timeout: seconds for the request and its reply; C{None} for the producer's.
         @raise ReplyTimedOut: the request was stored, and no reply arrived in time.

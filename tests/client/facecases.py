@@ -8,14 +8,13 @@ from __future__ import annotations
 
 import queue
 import tempfile
+import threading
 from collections.abc import Callable
-from itertools import count
 from typing import Any
 
 from smartgo import (
     CallFailed,
-    ConsumeFromWhere,
-    ConsumerSettings,
+    ConsumeLater,
     Message,
     MessageIllegal,
     MessageModel,
@@ -23,133 +22,15 @@ from smartgo import (
     PeerRefused,
     PullStatus,
     ReceivedMessage,
+    ReplyTimedOut,
     ResetTarget,
     SendStatus,
+    SettingError,
     Sql,
+    TransactionState,
     lag_of,
 )
-from tests.client.faces import Face
-
-WAIT = 60.0
-"""Seconds until a message that does not come is a failure."""
-FIRST = ConsumeFromWhere.CONSUME_FROM_FIRST_OFFSET
-
-
-class Cluster:
-    """
-    A cluster as a case sees it through one face.
-
-    @ivar client: the face's client, started.
-    """
-
-    _numbers = count(1)
-
-    def __init__(self, face: Face, registry: str, make_topic: Callable[[str], None], **options: Any) -> None:
-        """
-        @param make_topic: creates a topic with four queues, and returns when it can be used.
-        @param options: of clients.
-        """
-        self.face = face
-        self.do = face.do
-        self.registry = registry
-        self._make_topic = make_topic
-        self._options = options
-        self.client = face.client(registry, **options)
-        self.unique = f"{face.name}{next(self._numbers)}"
-        self._producer: Any = None
-
-    def another_client(self, instance: str) -> Any:
-        """Return one more client, for the case to stop."""
-        return self.face.client(self.registry, instance=instance, **self._options)
-
-    def topic(self, name: str) -> str:
-        """Return the name of a new topic."""
-        full = f"{name}-{self.unique}"
-        self._make_topic(full)
-        return full
-
-    def group(self, name: str) -> str:
-        """Return the name of a new group."""
-        return f"{name}-{self.unique}"
-
-    @property
-    def producer(self) -> Any:
-        """A producer that runs."""
-        if self._producer is None:
-            self._producer = self.do(self.face.kind("Producer"), self.client, self.group("producers"))
-            self.do(self._producer.start)
-        return self._producer
-
-    def send(self, topic: str, *bodies: bytes, **more: Any) -> list[Any]:
-        """Send messages one by one; return the results."""
-        return [self.do(self.producer.send, Message(topic=topic, body=body, **more)) for body in bodies]
-
-    def consumer(
-        self, group: str, topic: str, heard: Any, expression: Any = "*", client: Any = None, **settings: Any
-    ) -> Any:
-        """Return a push consumer that runs."""
-        client = self.client if client is None else client
-        listener = self.face.listener(heard)
-        made = self.do(
-            self.face.kind("PushConsumer"), client, group, listener, ConsumerSettings(begin=FIRST, **settings)
-        )
-        self.do(made.subscribe, topic, expression)
-        self.do(made.start)
-        return made
-
-    def puller(self, group: str) -> Any:
-        """Return a pull consumer."""
-        return self.do(self.face.kind("PullConsumer"), self.client, group)
-
-    def admin(self) -> Any:
-        """Return administration."""
-        return self.do(self.face.kind("Admin"), self.client)
-
-    def stop(self) -> None:
-        """Stop the client."""
-        self.do(self.client.stop)
-
-
-class Heard:
-    """A listener that keeps what it was called with."""
-
-    def __init__(self) -> None:
-        self._calls: queue.Queue[list[ReceivedMessage]] = queue.Queue()
-
-    def __call__(self, messages: list[ReceivedMessage]) -> None:
-        self._calls.put(list(messages))
-
-    def call(self) -> list[ReceivedMessage]:
-        """Return the messages of the next call."""
-        return self._calls.get(timeout=WAIT)
-
-    def bodies(self, number: int) -> list[bytes]:
-        """Return the bodies of so many messages, in the order of the calls."""
-        found: list[bytes] = []
-        while len(found) < number:
-            found += [one.body for one in self.call()]
-        return found
-
-
-def check(truth: object, *shown: object) -> None:
-    """Fail unless something is true."""
-    if not truth:
-        raise AssertionError(" ".join(map(repr, shown)) or "not so")
-
-
-def same(found: object, wanted: object) -> None:
-    """Fail unless two values are equal."""
-    check(found == wanted, found, wanted)
-
-
-def raised(kind: type[Exception], call: Callable[[], object]) -> Any:
-    """Return the error that a call raises, which is exactly of a class."""
-    try:
-        result = call()
-    except Exception as error:
-        check(type(error) is kind, error)
-        return error
-    raise AssertionError(f"not raised: {kind.__name__}; returned {result!r}")
+from tests.client.facecluster import WAIT, Cluster, Heard, check, raised, same
 
 
 def send(cluster: Cluster) -> None:
@@ -245,17 +126,10 @@ def orderly(cluster: Cluster) -> None:
         heard(messages)
         if messages[0].body == b"2" and not failed:
             failed.append(b"2")
-            raise consume_later()
+            raise ConsumeLater(1)
 
     cluster.consumer(cluster.group("g"), topic, once_failing, orderly=True)
     same(heard.bodies(6), [b"0", b"1", b"2", b"2", b"3", b"4"])
-
-
-def consume_later() -> Exception:
-    """Return what a listener raises that fails without a log entry."""
-    from smartgo import ConsumeLater
-
-    return ConsumeLater(1)
 
 
 def broadcast(cluster: Cluster) -> None:
@@ -329,7 +203,7 @@ def retry(cluster: Cluster) -> None:
     def failing(messages: list[ReceivedMessage]) -> None:
         heard(messages)
         if messages[0].reconsume_times == 0:
-            raise consume_later()
+            raise ConsumeLater(1)
 
     cluster.consumer(cluster.group("g"), topic, failing)
     cluster.send(topic, b"again")
@@ -368,6 +242,123 @@ def admin(cluster: Cluster) -> None:
     same(lag_of(cluster.do(administration.groups.progress, group)), 3)
 
 
+def transactions(cluster: Cluster) -> None:
+    """A message whose local transaction commits is delivered, one that rolls back is not, a broker asks of a third."""
+    topic = cluster.topic("transactions")
+    heard = Heard()
+    asked: queue.Queue[str] = queue.Queue()
+    states = {
+        b"commit": TransactionState.COMMIT,
+        b"rollback": TransactionState.ROLLBACK,
+        b"unknown": TransactionState.UNKNOWN,
+    }
+
+    def checked(half: ReceivedMessage) -> TransactionState:
+        asked.put(half.message_id)
+        return TransactionState.COMMIT
+
+    kind = cluster.face.kind("TransactionProducer")
+    producer = cluster.do(kind, cluster.client, cluster.group("transactions"), checked)
+    cluster.do(producer.start)
+    cluster.consumer(cluster.group("g"), topic, heard)
+    ids = {}
+    for body, state in states.items():
+        told: list[str] = []
+
+        def local(message: Message, id: str, told: list[str] = told) -> TransactionState:
+            told.append(id)
+            return states[message.body]
+
+        result = cluster.do(producer.send_in_transaction, Message(topic=topic, body=body), local)
+        same((result.state, told), (state, [result.message_id]))
+        ids[body] = result.message_id
+    found = {one.body: one.message_id for one in heard.messages(2)}
+    same(found, {body: ids[body] for body in (b"commit", b"unknown")})
+    same(asked.get(timeout=WAIT), ids[b"unknown"])
+    cluster.do(producer.stop)
+    raised(CallFailed, lambda: cluster.do(producer.send_in_transaction, Message(topic=topic, body=b"x"), local))
+
+
+def request(cluster: Cluster) -> None:
+    """A request gets the reply of a consumer of its topic, and fails in time where nobody replies."""
+    topic = cluster.topic("request")
+    arrived: queue.Queue[ReceivedMessage] = queue.Queue()
+    statuses: queue.Queue[object] = queue.Queue()
+    cluster.consumer(cluster.group("g"), topic, lambda messages: arrived.put(messages[0]))
+    producer = cluster.producer
+
+    def reply() -> None:
+        asked = arrived.get(timeout=WAIT)
+        statuses.put(cluster.do(producer.reply, asked, asked.body.upper()).status)
+
+    answering = threading.Thread(target=reply, daemon=True)
+    answering.start()
+    found = cluster.do(producer.request, Message(topic=topic, body=b"hello"), 30.0)
+    same((found.body, statuses.get(timeout=WAIT)), (b"HELLO", SendStatus.SEND_OK))
+    raised(ReplyTimedOut, lambda: cluster.do(producer.request, Message(topic=topic, body=b"again"), 1.0))
+
+
+def lite_pull(cluster: Cluster) -> None:
+    """A lite pull consumer that subscribes polls its topic, and goes on behind what it committed."""
+    topic, group = cluster.topic("litepull"), cluster.group("g")
+    for bodies in ({b"%d" % n for n in range(8)}, {b"8", b"9"}):
+        cluster.send(topic, *sorted(bodies))
+        consumer = cluster.lite(group)
+        cluster.do(consumer.subscribe, topic)
+        cluster.do(consumer.start)
+        messages = poll(cluster, consumer, len(bodies))
+        same(set(bodies_of(messages)), bodies)
+        cluster.do(consumer.commit)
+        last = messages[-1]
+        same(cluster.do(consumer.committed, last.queue), last.queue_offset + 1)
+        cluster.do(consumer.stop)
+    raised(CallFailed, lambda: cluster.do(consumer.poll))
+
+
+def lite_assigned(cluster: Cluster) -> None:
+    """A lite pull consumer reads the queues that are assigned, leaves out what is paused, and seeks."""
+    topic = cluster.topic("assigned")
+    consumer = cluster.lite(cluster.group("g"))
+    queues = cluster.do(consumer.fetch_queues, topic)
+    for at, queue_ in enumerate(queues[:2]):
+        for number in range(3):
+            cluster.do(cluster.producer.send_to, Message(topic=topic, body=b"%d-%d" % (at, number)), queue_)
+    cluster.do(consumer.assign, queues[:1])
+    cluster.do(consumer.start)
+    same(bodies_of(poll(cluster, consumer, 3)), [b"0-0", b"0-1", b"0-2"])
+    cluster.do(consumer.seek, queues[0], 1)
+    same(bodies_of(poll(cluster, consumer, 2)), [b"0-1", b"0-2"])
+    raised(SettingError, lambda: cluster.do(consumer.seek, queues[1], 0))
+    cluster.do(consumer.assign, queues[:2])
+    same(cluster.do(getattr, consumer, "queues"), list(queues[:2]))
+    same(bodies_of(poll(cluster, consumer, 3)), [b"1-0", b"1-1", b"1-2"])
+    cluster.do(consumer.pause, queues[:1])
+    for queue_ in queues[:2]:
+        cluster.do(consumer.seek_to_begin, queue_)
+    same(bodies_of(poll(cluster, consumer, 3)), [b"1-0", b"1-1", b"1-2"])
+    same(cluster.do(consumer.poll, 0.0), [])
+    cluster.do(consumer.resume, queues[:1])
+    same(bodies_of(poll(cluster, consumer, 3)), [b"0-0", b"0-1", b"0-2"])
+    cluster.do(consumer.seek_to_end, queues[0])
+    cluster.do(cluster.producer.send_to, Message(topic=topic, body=b"last"), queues[0])
+    same(bodies_of(poll(cluster, consumer, 1)), [b"last"])
+
+
+def poll(cluster: Cluster, consumer: Any, number: int) -> list[ReceivedMessage]:
+    """Return so many polled messages; fail if a poll has none."""
+    found: list[ReceivedMessage] = []
+    while len(found) < number:
+        messages = cluster.do(consumer.poll, WAIT)
+        check(messages, "no message")
+        found += messages
+    return found
+
+
+def bodies_of(messages: list[ReceivedMessage]) -> list[bytes]:
+    """Return the bodies of messages."""
+    return [one.body for one in messages]
+
+
 def refusals(cluster: Cluster) -> None:
     """Errors are of the same classes on each face, whether they are found here or at the broker."""
     topic = cluster.topic("refusals")
@@ -383,6 +374,9 @@ def refusals(cluster: Cluster) -> None:
 
 CASES: tuple[Callable[[Cluster], None], ...] = (
     send, send_to, send_by, batch, one_way, delay, push, batches, orderly, broadcast, pull, tags, sql, retry,
-    stop_commits, admin, refusals,
+    stop_commits, admin, transactions, request, lite_pull, lite_assigned, refusals,
 )  # fmt: skip
-"""All cases; those of access keys and TLS need other brokers, and run C{send} and C{push} there."""
+"""
+The cases of an open cluster. Its brokers need C{enablePropertyFilter}, and C{transactionCheckInterval} and
+C{transactionTimeOut} of a few seconds.
+"""

@@ -8,6 +8,7 @@ from collections.abc import Callable
 from inspect import iscoroutine
 from typing import Any
 
+from twisted.internet import reactor
 from twisted.internet.defer import Deferred
 from twisted.internet.threads import blockingCallFromThread
 
@@ -143,6 +144,25 @@ class SyncFace(Face):
         return getattr(smartgo.sync, name)
 
 
-def faces(reactor: Any) -> list[Face]:
-    """Return the three faces; close each after use."""
-    return [TwistedFace(reactor), AioFace(), SyncFace()]
+class OnTwisted:
+    """For test cases on the face of Deferreds."""
+
+    def face(self) -> Face:
+        """Return the face."""
+        return TwistedFace(reactor)
+
+
+class OnAsyncio:
+    """For test cases on the face of coroutines."""
+
+    def face(self) -> Face:
+        """Return the face."""
+        return AioFace()
+
+
+class Blocking:
+    """For test cases on the face of calls that block."""
+
+    def face(self) -> Face:
+        """Return the face."""
+        return SyncFace()
