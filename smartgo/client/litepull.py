@@ -186,7 +186,6 @@ class LitePullConsumer:
 
     def _every(self, seconds: float, work: Callable[[], Deferred[Any]]) -> None:
         loop = TimedLoop(self._clock, lambda: work().addErrback(self._broke))
-        loop.clock = self._clock
         loop.start(seconds, now=False)
         self._loops.append(loop)
 

@@ -18,6 +18,7 @@ from smartgo import (
     Message,
     MessageIllegal,
     MessageModel,
+    MessageQueue,
     MessageTypeWrong,
     PeerRefused,
     PullStatus,
@@ -38,9 +39,7 @@ def send(cluster: Cluster) -> None:
     topic = cluster.topic("send")
     (result,) = cluster.send(topic, b"body", tag="blue", keys=("k1", "k2"), properties={"colour": "bleu"})
     same(result.status, SendStatus.SEND_OK)
-    found = cluster.do(cluster.puller(cluster.group("g")).pull, result.queue, result.queue_offset, hold=10.0)
-    same(found.status, PullStatus.FOUND)
-    message = found.messages[0]
+    (message,) = pulled(cluster, result.queue, result.queue_offset, 1)
     same(
         (message.body, message.tag, message.keys, message.message_id),
         (b"body", "blue", ["k1", "k2"], result.message_id),
@@ -69,8 +68,8 @@ def batch(cluster: Cluster) -> None:
     """The messages of a batch lie side by side in one queue."""
     topic = cluster.topic("batch")
     result = cluster.do(cluster.producer.send_batch, [Message(topic=topic, body=b"%d" % n) for n in range(10)])
-    found = cluster.do(cluster.puller(cluster.group("g")).pull, result.queue, result.queue_offset, hold=10.0)
-    same([one.body for one in found.messages], [b"%d" % n for n in range(10)])
+    found = pulled(cluster, result.queue, result.queue_offset, 10)
+    same(bodies_of(found), [b"%d" % n for n in range(10)])
 
 
 def one_way(cluster: Cluster) -> None:
@@ -78,10 +77,7 @@ def one_way(cluster: Cluster) -> None:
     topic = cluster.topic("oneway")
     queue_ = cluster.do(cluster.producer.queues, topic)[0]
     same(cluster.do(cluster.producer.send_one_way, Message(topic=topic, body=b"x"), queue_), None)
-    found = cluster.do(cluster.puller(cluster.group("g")).pull, queue_, 0, hold=20.0)
-    if found.status is PullStatus.NO_NEW:  # it came after the pull was answered
-        found = cluster.do(cluster.puller(cluster.group("g")).pull, queue_, 0, hold=20.0)
-    same([one.body for one in found.messages], [b"x"])
+    same(bodies_of(pulled(cluster, queue_, 0, 1)), [b"x"])
 
 
 def delay(cluster: Cluster) -> None:
@@ -163,7 +159,8 @@ def pull(cluster: Cluster) -> None:
     queue_ = cluster.do(puller.queues, topic)[0]
     for number in range(3):
         cluster.do(cluster.producer.send_to, Message(topic=topic, body=b"%d" % number), queue_)
-    found = cluster.do(puller.pull, queue_, 1, hold=10.0)
+    pulled(cluster, queue_, 0, 3)
+    found = cluster.do(puller.pull, queue_, 1)
     same(([one.body for one in found.messages], found.next_offset), ([b"1", b"2"], 3))
     same((cluster.do(puller.min_offset, queue_), cluster.do(puller.max_offset, queue_)), (0, 3))
     cluster.do(puller.commit, queue_, 2)
@@ -309,8 +306,7 @@ def lite_pull(cluster: Cluster) -> None:
         messages = poll(cluster, consumer, len(bodies))
         same(set(bodies_of(messages)), bodies)
         cluster.do(consumer.commit)
-        last = messages[-1]
-        same(cluster.do(consumer.committed, last.queue), last.queue_offset + 1)
+        wait_committed(cluster, consumer, messages[-1])
         cluster.do(consumer.stop)
     raised(CallFailed, lambda: cluster.do(consumer.poll))
 
@@ -342,6 +338,21 @@ def lite_assigned(cluster: Cluster) -> None:
     cluster.do(consumer.seek_to_end, queues[0])
     cluster.do(cluster.producer.send_to, Message(topic=topic, body=b"last"), queues[0])
     same(bodies_of(poll(cluster, consumer, 1)), [b"last"])
+
+
+def wait_committed(cluster: Cluster, consumer: Any, message: ReceivedMessage) -> None:
+    """Wait until the broker knows that a message was consumed, which it is told without an answer."""
+    cluster.until(lambda: cluster.do(consumer.committed, message.queue) == message.queue_offset + 1)
+
+
+def pulled(cluster: Cluster, queue_: MessageQueue, offset: int, number: int) -> list[ReceivedMessage]:
+    """Return so many messages of a queue; RocketMQ shows them to consumers a moment after they were stored."""
+    found: list[ReceivedMessage] = []
+    while len(found) < number:
+        result = cluster.do(cluster.puller(cluster.group("g")).pull, queue_, offset + len(found), hold=20.0)
+        check(result.status in (PullStatus.FOUND, PullStatus.NO_NEW), result)
+        found += result.messages
+    return found
 
 
 def poll(cluster: Cluster, consumer: Any, number: int) -> list[ReceivedMessage]:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import queue
+import threading
+import time
 from collections.abc import Callable
 from itertools import count
 from typing import Any
@@ -25,7 +27,7 @@ class Cluster:
 
     _numbers = count(1)
 
-    def __init__(self, face: Face, registry: str, make_topic: Callable[[str], None], **options: Any) -> None:
+    def __init__(self, face: Face, registry: str, make_topic: Callable[[str], object], **options: Any) -> None:
         """
         @param make_topic: creates a topic with four queues, and returns when it can be used.
         @param options: of clients.
@@ -86,6 +88,13 @@ class Cluster:
         """Return a lite pull consumer, which commits when it is told to."""
         settings = LitePullSettings(begin=FIRST, auto_commit=False)
         return self.do(self.face.kind("LitePullConsumer"), self.client, group, settings)
+
+    def until(self, condition: Callable[[], bool]) -> None:
+        """Look again and again until something is so, such as what a broker is told without an answer."""
+        deadline = time.monotonic() + WAIT
+        while not condition():
+            check(time.monotonic() < deadline, condition)
+            threading.Event().wait(0.05)
 
     def admin(self) -> Any:
         """Return administration."""

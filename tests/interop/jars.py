@@ -31,7 +31,7 @@ class Generation:
     """
     One generation of official jars.
 
-    @ivar name: C{"4.9"}, C{"5.3"} or C{"4.9-its"}.
+    @ivar name: C{"4.9"}, C{"5.3"}, C{"5.5"} or C{"4.9-its"}.
     """
 
     def __init__(self, name: str, sources: str = "interop") -> None:
@@ -75,6 +75,9 @@ class Generation:
 
 
 GENERATIONS = {name: Generation(name) for name in ("4.9", "5.3")}
+
+#: The broker and the name server of RocketMQ 5.
+SERVERS_5 = Generation("5.5")
 
 #: RocketMQ's own integration tests, 4.9.7, for a cluster that runs.
 INTEGRATION_TESTS = Generation("4.9-its", "its")

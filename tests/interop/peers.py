@@ -269,6 +269,8 @@ class SmartgoSlave(SmartgoBroker):
 class _Rocketmq(Node):
     """The real one, 4.9.7."""
 
+    generation = GENERATIONS["4.9"]
+
     def environment(self) -> dict[str, str]:
         return {"ROCKETMQ_HOME": rocketmq_home(self.plan.home)}
 
@@ -280,7 +282,7 @@ class _Rocketmq(Node):
             file = self._properties(f"tls-{self.plan.port}.properties", settings)
             mode = f"-Dtls.server.mode={self.plan.tls_mode}"
             flags += [mode, "-Dtls.enable=true", "-Dtls.test.mode.enable=false", f"-Dtls.config.file={file}"]
-        return [*java_command(*flags, "-cp", f"{GENERATIONS['4.9'].jars}/*"), main, *arguments]
+        return [*java_command(*flags, "-cp", f"{self.generation.jars}/*"), main, *arguments]
 
 
 class RocketmqRegistry(_Rocketmq):
