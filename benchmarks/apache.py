@@ -14,7 +14,7 @@ from typing import Any, Literal, TypedDict
 
 import msgspec
 
-from . import apacheoutput, proc
+from . import apacheoutput, proc, runner
 from .apacheoutput import Line
 from .control import Control
 from .errors import BenchmarkError
@@ -251,7 +251,7 @@ class Apache:
 
         @raise BenchmarkError: the broker will not have it.
         """
-        _create(target, TOPIC)
+        runner.create_topic(target, TOPIC, QUEUES)
         self._warm(target, Load("send", (TOPIC,), QUEUES, 16, 1, BODY, binary=True), warm_up)
 
     def prepare_consumers(self, target: Target, warm_up: float) -> None:
@@ -261,7 +261,7 @@ class Apache:
         @raise BenchmarkError: the broker will not have it.
         """
         self._say(f"consumer: storing {self._pace.backlog} messages on {target.name}")
-        _create(target, BACKLOG_TOPIC)
+        runner.create_topic(target, BACKLOG_TOPIC, QUEUES)
         with Control(target.address) as control:
             missing = self._pace.backlog - control.stored(BACKLOG_TOPIC, QUEUES)
         if missing > 0:
@@ -349,19 +349,6 @@ class Apache:
         return Measured(
             "consumer", threads, target.name, rate, failed=failed, counted_rate=best, **after.costs(watch[0], total)
         )
-
-
-def _create(target: Target, topic: str) -> None:
-    """Create a topic and wait until the registry tells of it, as the programs ask there."""
-    assert target.registry is not None
-    with Control(target.address) as broker:
-        broker.create_topic(topic, QUEUES)
-    deadline = time.monotonic() + 40
-    with Control(target.registry) as registry:
-        while not registry.has_route(topic):
-            if time.monotonic() > deadline:
-                raise BenchmarkError(f"{target.name}: the registry learns nothing of topic {topic}")
-            time.sleep(0.1)
 
 
 def _lines(child: Child) -> list[Line]:

@@ -21,6 +21,8 @@ from . import (
     runner,
     sparkcli,
 )
+from .clients.cli import clients_command
+from .clients.cli import page_command as clients_page_command
 from .compare.cli import compare_command, page_command
 from .errors import BenchmarkError
 from .results import Results
@@ -58,6 +60,7 @@ def main() -> None:
       python -m benchmarks run -t ours -t rocketmq   everything, both, with ratios
       python -m benchmarks run send-1k --rounds 1    one scenario, quickly
       python -m benchmarks compare                   core, pure and RocketMQ: everything, with ratios and goals
+      python -m benchmarks clients                   what clients cost, beside Java's and Kafka's
       python -m benchmarks apache                    Apache's own Producer and Consumer on both
       python -m benchmarks profile send-1k           where smartgo spends its time
 
@@ -347,6 +350,8 @@ def load_command(arguments: tuple[str, ...]) -> None:
 
 main.add_command(compare_command)
 main.add_command(page_command)
+main.add_command(clients_command)
+main.add_command(clients_page_command)
 main.add_command(scale)
 main.add_command(sparkcli.spark_command)
 main.add_command(sparkcli.spark_stream_command)

@@ -12,30 +12,20 @@ import shutil
 import subprocess
 from pathlib import Path
 
+from . import maven
 from .errors import BenchmarkError
+from .maven import Artifact
 
 SERVER = "4.9.7"
 EXAMPLE = "5.5.0"
-_SETS = {
-    "lib": [("rocketmq-namesrv", SERVER), ("rocketmq-broker", SERVER)],
-    "libbench": [("rocketmq-example", EXAMPLE)],
+_GROUP = "org.apache.rocketmq"
+SETS = {
+    "lib": [Artifact(_GROUP, "rocketmq-namesrv", SERVER), Artifact(_GROUP, "rocketmq-broker", SERVER)],
+    "libbench": [Artifact(_GROUP, "rocketmq-example", EXAMPLE)],
 }
+"""The sets of jars by the name of their folder: those of the servers, and those of the benchmark programs."""
+
 _OPENED = ("java.nio", "sun.nio.ch", "java.lang", "java.util", "jdk.internal.ref")
-_POM = """<project xmlns="http://maven.apache.org/POM/4.0.0">
-  <modelVersion>4.0.0</modelVersion>
-  <groupId>benchmark</groupId>
-  <artifactId>{name}</artifactId>
-  <version>1</version>
-  <packaging>pom</packaging>
-  <dependencies>
-{dependencies}
-  </dependencies>
-</project>
-"""
-_DEPENDENCY = (
-    "    <dependency><groupId>org.apache.rocketmq</groupId>"
-    "<artifactId>{artifact}</artifactId><version>{version}</version></dependency>"
-)
 _LOGBACK = """<configuration>
   <appender name="file" class="ch.qos.logback.core.FileAppender">
     <file>${logRoot}/rocketmq.log</file>
@@ -53,12 +43,6 @@ def default_cache() -> Path:
     return Path(given) if given else Path(home) / "smartgo-benchmarks" / "rocketmq"
 
 
-def pom(name: str) -> str:
-    """Return a Maven project that depends on one set of jars."""
-    lines = (_DEPENDENCY.format(artifact=artifact, version=version) for artifact, version in _SETS[name])
-    return _POM.format(name=name, dependencies="\n".join(lines))
-
-
 class RocketMQ:
     """Command lines of the real programs; jars are resolved when a program first needs its set."""
 
@@ -68,33 +52,18 @@ class RocketMQ:
         """
         self._cache = cache or default_cache()
 
+    @property
+    def cache(self) -> Path:
+        """The folder that the jars are kept in."""
+        return self._cache
+
     def jars(self, name: str) -> Path:
         """
         Return the folder of one set of jars, resolving it if need be; a minute or two, once.
 
         @raise BenchmarkError: Maven is not here or fails.
         """
-        folder = self._cache / name
-        if any(folder.glob("*.jar")):
-            return folder
-        maven = shutil.which("mvn")
-        if maven is None:
-            raise BenchmarkError(
-                f"no jars in {folder} and no mvn on the path to fetch them (Debian: apt-get install maven); "
-                "or point --jars at a folder with lib/ and libbench/"
-            )
-        project = self._cache / f"pom-{name}.xml"
-        fresh = self._cache / f"{name}.part"
-        shutil.rmtree(fresh, ignore_errors=True)
-        self._cache.mkdir(parents=True, exist_ok=True)
-        project.write_text(pom(name))
-        goal = "org.apache.maven.plugins:maven-dependency-plugin:3.6.1:copy-dependencies"
-        line = [maven, "-q", "-B", "-f", str(project), goal, "-DincludeScope=runtime", f"-DoutputDirectory={fresh}"]
-        done = subprocess.run(line, capture_output=True, text=True, check=False)
-        if done.returncode != 0 or not any(fresh.glob("*.jar")):
-            raise BenchmarkError(f"Maven cannot resolve {name}:\n{(done.stdout + done.stderr).strip()[-2000:]}")
-        fresh.replace(folder)
-        return folder
+        return maven.resolve(self._cache, name, SETS[name])
 
     def name_server(self, work: Path, port: int) -> list[str]:
         """Return the command of a name server; it writes below C{work}."""
@@ -117,6 +86,25 @@ class RocketMQ:
         flags = ["-Xms512m", "-Xmx512m", f"-Drocketmq.namesrv.addr={registry}"]
         return [*self._java(work, "libbench"), *flags, *self._main("libbench", f"example.benchmark.{program}")]
 
+    def client_program(self, source: Path, work: Path) -> list[str]:
+        """
+        Compile a program for the client of the server's jars, and return its command, to be followed by its arguments.
+
+        @param source: a file with one public class, which has the name of the file.
+        @param work: a folder for the classes and for what the client logs.
+        @raise BenchmarkError: it does not compile, or there is no C{javac}.
+        """
+        classes, jars = work / "classes", self.jars("lib")
+        settings = work / "logback.xml"
+        _write(settings, _LOGBACK)
+        classes.mkdir(parents=True, exist_ok=True)
+        line = [java_program("javac"), "-nowarn", "-cp", f"{jars}/*", "-d", str(classes), str(source)]
+        done = subprocess.run(line, capture_output=True, text=True, check=False)
+        if done.returncode != 0:
+            raise BenchmarkError(f"{source.name} does not compile:\n{done.stderr.strip()[-2000:]}")
+        logging = f"-Dlogback.configurationFile={settings}"
+        return [*self._java(work, "lib"), logging, "-Xmx512m", "-cp", f"{classes}:{jars}/*", source.stem]
+
     def environment(self, work: Path) -> dict[str, str]:
         """Return what the programs want in their environment: a home with log settings."""
         for program in ("namesrv", "broker"):
@@ -125,14 +113,14 @@ class RocketMQ:
 
     def version(self) -> str:
         """Return the first line of C{java -version}."""
-        done = subprocess.run([_java_program(), "-version"], capture_output=True, text=True, check=False)
+        done = subprocess.run([java_program(), "-version"], capture_output=True, text=True, check=False)
         return (done.stderr or done.stdout).partition("\n")[0]
 
     def _java(self, work: Path, name: str) -> list[str]:
         self.jars(name)
         opened = [f"--add-opens=java.base/{package}=ALL-UNNAMED" for package in _OPENED]
         return [
-            _java_program(),
+            java_program(),
             *opened,
             "--add-exports=java.base/jdk.internal.ref=ALL-UNNAMED",
             "-Djava.net.preferIPv4Stack=true",
@@ -148,11 +136,16 @@ class RocketMQ:
         return ["-cp", f"{self.jars(name)}/*", f"org.apache.rocketmq.{program}"]
 
 
-def _java_program() -> str:
+def java_program(name: str = "java") -> str:
+    """
+    Return the path of a program of the JDK: that of C{$JAVA_HOME}, or one on the path.
+
+    @raise BenchmarkError: there is none.
+    """
     home = os.environ.get("JAVA_HOME")
-    found = str(Path(home) / "bin" / "java") if home else shutil.which("java")
+    found = str(Path(home) / "bin" / name) if home else shutil.which(name)
     if found is None:
-        raise BenchmarkError("no java on the path (a JDK or JRE 11 or 17 runs RocketMQ)")
+        raise BenchmarkError(f"no {name} on the path (a JDK 11 or 17 runs RocketMQ)")
     return found
 
 

@@ -24,6 +24,7 @@ _MB = 1e6
 _CLIENTS = 1000
 _FILL_TIMEOUT = 1800.0
 _SETTLE = 5.0
+_ROUTE_TIMEOUT = 40.0
 
 
 class Pace(msgspec.Struct, frozen=True):
@@ -111,6 +112,24 @@ def prepare(binary: Path, target: Target, scenario: Scenario) -> None:
     missing = scenario.backlog - present
     if missing > 0:
         fill(binary, target, backlog_load(scenario), missing)
+
+
+def create_topic(target: Target, topic: str, queues: int) -> None:
+    """
+    Create a topic and wait until the registry tells of it, as clients ask there.
+
+    @raise BenchmarkError: the broker will not have it, the registry learns nothing of it, or is not known.
+    """
+    if target.registry is None:
+        raise BenchmarkError(f"{target.name}: give registry=HOST:PORT, clients find the broker by it")
+    with Control(target.address) as broker:
+        broker.create_topic(topic, queues)
+    deadline = time.monotonic() + _ROUTE_TIMEOUT
+    with Control(target.registry) as registry:
+        while not registry.has_route(topic):
+            if time.monotonic() > deadline:
+                raise BenchmarkError(f"{target.name}: the registry learns nothing of topic {topic}")
+            time.sleep(0.1)
 
 
 def fill(binary: Path, target: Target, load: Load, count: int) -> None:

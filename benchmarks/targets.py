@@ -315,14 +315,18 @@ def properties(broker_port: int, registry_port: int, store: Path, flush_disk_typ
 
 
 class Bench:
-    """The source of targets: names on the command line become brokers with folders and ports."""
+    """
+    The source of targets: names on the command line become brokers with folders and ports.
+
+    @ivar ports: the ports that brokers get.
+    """
 
     def __init__(self, work: Path, base_port: int, jars: Path | None = None) -> None:
         """
         @param work: an existing folder for stores and logs.
         """
         self.work = work
-        self._ports = Ports(base_port)
+        self.ports = Ports(base_port)
         self._rocketmq = RocketMQ(jars)
 
     @property
@@ -336,7 +340,7 @@ class Bench:
 
     def one_of_ours(self, kind: type[OursT]) -> OursT:
         """Make smartgo of this checkout, run in a way of its own."""
-        return kind("smartgo", self.work / "smartgo", self._ports)
+        return kind("smartgo", self.work / "smartgo", self.ports)
 
     def target(self, words: str) -> Target:
         """
@@ -352,12 +356,12 @@ class Bench:
             checkout = Checkout(pure=words == "pure")
             if words == "core" and checkout.core() != COMPILED:
                 raise BenchmarkError(f"core: this checkout runs as {checkout.core()}: {HOW_TO_COMPILE}")
-            return Ours(words, self.work / words, self._ports, checkout)
+            return Ours(words, self.work / words, self.ports, checkout)
         if words.startswith("checkout="):
             checkout = checkout_of(words)
-            return Ours(checkout.name, self.work / checkout.name, self._ports, checkout)
+            return Ours(checkout.name, self.work / checkout.name, self.ports, checkout)
         if words == "rocketmq":
-            return Theirs(f"rocketmq {SERVER}", self.work / "rocketmq", self._ports, self._rocketmq)
+            return Theirs(f"rocketmq {SERVER}", self.work / "rocketmq", self.ports, self._rocketmq)
         return attached(words)
 
 

@@ -1,4 +1,5 @@
-"""Tests for L{benchmarks.targets}, L{benchmarks.processes}, L{benchmarks.jars} and L{benchmarks.builder}."""
+"""Tests for L{benchmarks.targets}, L{benchmarks.processes}, L{benchmarks.jars}, L{benchmarks.maven} and
+L{benchmarks.builder}."""
 
 from __future__ import annotations
 
@@ -11,7 +12,7 @@ from xml.etree import ElementTree
 
 from twisted.trial.unittest import SkipTest, SynchronousTestCase
 
-from benchmarks import builder, jars, targets
+from benchmarks import builder, jars, maven, targets
 from benchmarks.errors import BenchmarkError, NoCompiler
 from benchmarks.processes import Child, Ports, wait_for_port
 from benchmarks.targets import Bench, Ours, Theirs, attached, properties
@@ -132,7 +133,7 @@ class JarsTests(SynchronousTestCase):
 
     def test_pom(self) -> None:
         """The project asks Maven for the versions named."""
-        root = ElementTree.fromstring(jars.pom("libbench"))
+        root = ElementTree.fromstring(maven.pom("libbench", jars.SETS["libbench"]))
         space = {"m": "http://maven.apache.org/POM/4.0.0"}
         found = [
             (each.findtext("m:artifactId", "", space), each.findtext("m:version", "", space))

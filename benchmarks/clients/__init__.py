@@ -1,0 +1,1 @@
+"""The cost of clients: CPU time a message of the client's process, rates, latencies and memory, side by side."""
