@@ -29,6 +29,7 @@ from twisted.python.failure import Failure
 
 from smartgo.errors import FramingError, NoRoom, PeerTooSlow
 from smartgo.net.account import Account
+from smartgo.net.certificatenames import certificate_names
 from smartgo.net.counts import Counts
 from smartgo.net.deadlines import AT_ONCE, Deadlines
 from smartgo.net.endpoints import peer_address, port_number
@@ -174,7 +175,13 @@ class Link(protocol.Protocol):
     @property
     def certificate(self) -> X509 | None:
         """The certificate of the peer that TLS has verified; C{None} where it has shown none."""
-        return self._layer.getPeerCertificate() if self.secure else None
+        return self._layer.getPeerCertificate() if self.secure and self._layer is not None else None
+
+    @property
+    def client_names(self) -> tuple[str, ...]:
+        """The names of the client certificate that TLS has verified; see L{smartgo.net.certificatenames}."""
+        certificate = None if self.dialled else self.certificate
+        return () if certificate is None else certificate_names(certificate)
 
     @property
     def unsent(self) -> int:

@@ -18,7 +18,7 @@ from twisted.logger import Logger
 from twisted.python.failure import Failure
 from zope.interface import implementer
 
-from smartgo.errors import BadHeader, FramingError, NotConnected
+from smartgo.errors import BadHeader, NotConnected
 from smartgo.net.hub import KeptAnswers, RunSource
 from smartgo.net.limits import Limits
 from smartgo.net.link import BACKLOG, IN_FLIGHT, Link
@@ -30,28 +30,16 @@ from smartgo.net.tls import HandshakeFailed
 from smartgo.net.turns import FRAMES_A_TURN
 from smartgo.remoting.calls import Calls
 from smartgo.remoting.dispatch import Dispatcher
+from smartgo.remoting.framenames import frame_name
 from smartgo.remoting.framing import LengthFieldDecoder
 from smartgo.remoting.interfaces import IConnectionListener, IDispatchedPeer, IOutstanding
 from smartgo.remoting.plainrefusal import refusal
-from smartgo.schema.codes import RequestCode
-from smartgo.schema.command import RESPONSE, Command, decode
+from smartgo.schema.command import Command
 
-CODES: Final = frozenset(int(one) for one in RequestCode)
 SHORTEST: Final = 4
 """Bytes of a frame: its header word."""
 
 _NO_FRAMES: Final = LengthFieldDecoder(0)  # of a connection that is over; nothing is fed to it
-
-
-def _kind_of(frame: bytes) -> str:
-    """Name a frame that took long: one of a few names, whatever a peer makes up."""
-    try:
-        command = decode(frame)
-    except (FramingError, BadHeader):
-        return "unreadable request"
-    if command.flag & RESPONSE:
-        return "answer to a call of ours"
-    return f"request {command.code}" if command.code in CODES else "request of an unknown code"
 
 
 def connections(
@@ -73,6 +61,7 @@ class Connection:
     @ivar host: the remote address as a record stores it.
     @ivar local_ip: the IP address of ours that was dialled, or empty.
     @ivar local_port: the port of ours that was dialled, or C{0}.
+    @ivar certificate_names: the names of the client certificate that TLS has verified; empty where there is none.
     @ivar calls: what we asked of the peer.
     @ivar heard: takes an answer to one of these.
     @ivar outstanding: requests whose answers are outstanding.
@@ -84,8 +73,8 @@ class Connection:
 
     __slots__ = (
         "__weakref__", "_decoder", "_dispatcher", "_limits", "_listener", "_sweeper", "_turns", "_waiting", "address",
-        "calls", "dialled", "frames", "heard", "host", "in_flight", "ip", "link", "local_ip", "local_port",
-        "outstanding",
+        "calls", "certificate_names", "dialled", "frames", "heard", "host", "in_flight", "ip", "link", "local_ip",
+        "local_port", "outstanding",
     )  # fmt: skip
 
     def __init__(
@@ -107,6 +96,7 @@ class Connection:
         self.host = b""
         self.local_ip = ""
         self.local_port = 0
+        self.certificate_names: tuple[str, ...] = ()
         self.outstanding: dict[IOutstanding | KeptAnswers, None] = {}
         self.in_flight = 0
         self.frames = 0
@@ -167,7 +157,8 @@ class Connection:
         self._tell("connected" if self.dialled else "active")
 
     def opened(self) -> None:
-        """Send the calls that waited for this."""
+        """Send the calls that waited for this; the peer is verified now."""
+        self.certificate_names = self.link.client_names
         self.calls.begin()
 
     # -- in --------------------------------------------------------------------------------------------------------
@@ -270,7 +261,7 @@ class Connection:
         seconds = min(seconds, self._sweeper.slow.since(self._turns.began_at))
         if seconds < LIMIT:
             return  # answers, which led to what was counted by itself
-        names = Counter(map(_kind_of, frames))
+        names = Counter(map(frame_name, frames))
         detail = ", ".join(f"{count} of {name}" for name, count in names.most_common(3))
         self._sweeper.slow.note(names.most_common(1)[0][0], seconds, f"{detail}, with {self.address}")
 

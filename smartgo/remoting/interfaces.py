@@ -27,6 +27,10 @@ class IPeer(Interface):
     host = Attribute("The remote IP address and port as a record stores them: 4 or 16 bytes, then a big-endian int32.")
     local_ip = Attribute("The IP address of ours that was dialled, empty for connections that we dialled.")
     local_port = Attribute("The port of ours that was dialled, or C{0} for connections that we dialled.")
+    certificate_names = Attribute(
+        "tuple[str, ...]: the names of the client certificate that TLS has verified, as "
+        "L{smartgo.net.certificatenames} has them; empty where it has shown none."
+    )
     open = Attribute("False once the connection has ended.")
 
     def tell(command: Command) -> None:

@@ -45,6 +45,7 @@ class FakePeer:
         self.host = pack_host(host.strip("[]"), int(port))
         self.local_ip = "192.0.2.1"
         self.local_port = local_port
+        self.certificate_names: tuple[str, ...] = ()
         self.open = True
         self.told: list[Command] = []
         self.closed_because: list[str] = []

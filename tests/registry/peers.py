@@ -31,6 +31,7 @@ class FakePeer:
         self.local_ip = local_ip
         self.host = bytes(8)
         self.local_port = 9876
+        self.certificate_names: tuple[str, ...] = ()
         self.open = True
         self.reasons: list[str] = []
 

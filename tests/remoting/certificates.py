@@ -30,16 +30,22 @@ class Authority:
         builder = builder.add_extension(x509.BasicConstraints(ca=True, path_length=None), critical=True)
         self.pem = builder.sign(self._key, hashes.SHA256()).public_bytes(serialization.Encoding.PEM)
 
-    def issue(self, *names: str, password: str | None = None, kind: str = "EC") -> tuple[bytes, bytes]:
+    def issue(
+        self, *names: str, password: str | None = None, kind: str = "EC", subject: x509.Name | None = None
+    ) -> tuple[bytes, bytes]:
         """
-        Return a certificate for DNS names or IP addresses, and its private key, both as PEM.
+        Return a certificate for DNS names, IP addresses or URIs, and its private key, both as PEM.
 
         @param kind: C{EC} or C{RSA}.
+        @param subject: C{None}: the first name as common name.
         """
         key: Key = ec.generate_private_key(ec.SECP256R1()) if kind == "EC" else rsa.generate_private_key(65537, 2048)
-        subject = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, names[0])])
+        if subject is None:
+            subject = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, names[0])])
         builder = _builder(subject, self._name, key.public_key())
-        builder = builder.add_extension(x509.SubjectAlternativeName([_general(name) for name in names]), critical=False)
+        if names:
+            others = x509.SubjectAlternativeName([_general(name) for name in names])
+            builder = builder.add_extension(others, critical=False)
         certificate = builder.sign(self._key, hashes.SHA256())
         encryption: serialization.KeySerializationEncryption = serialization.NoEncryption()
         if password is not None:
@@ -51,6 +57,8 @@ class Authority:
 
 
 def _general(name: str) -> x509.GeneralName:
+    if "://" in name:
+        return x509.UniformResourceIdentifier(name)
     try:
         return x509.IPAddress(ipaddress.ip_address(name))
     except ValueError:
