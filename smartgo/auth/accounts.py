@@ -110,16 +110,18 @@ class Rights(NamedTuple):
 
 class AccessAccount:
     """
-    A client's identity: a key, its secret, its rights, and where its requests need no signature.
+    A client's identity: a key, its secret, its rights, and what shows in the place of a signature who sends a request.
 
     @ivar name: the public name of the key.
     @ivar key: checks signatures.
     @ivar rights: what it may do.
     @ivar unsigned_from: requests from there count as this account's without a signature.
     @ivar policies: what a normal user of RocketMQ 5 may do, instead of C{rights}; C{None} for other accounts.
+    @ivar certificate: the name of a client certificate whose connections need no signature; empty for none. See
+        L{smartgo.auth.certificates}.
     """
 
-    __slots__ = ("key", "name", "policies", "rights", "unsigned_from")
+    __slots__ = ("certificate", "key", "name", "policies", "rights", "unsigned_from")
 
     def __init__(
         self,
@@ -127,11 +129,13 @@ class AccessAccount:
         rights: Rights,
         unsigned_from: AddressPattern | None = None,
         policies: PolicyRights | None = None,
+        certificate: str = "",
     ) -> None:
         self.name = key.access_key
         self.key = key
         self.rights = rights
         self.policies = policies
+        self.certificate = certificate
         self.unsigned_from = AddressPattern("") if unsigned_from is None else unsigned_from
 
     def __repr__(self) -> str:
@@ -143,12 +147,12 @@ class AccessRules:
     """
     All accounts, and where requests of any account need no signature. Never changed: a new file makes new rules.
 
-    @ivar accounts: by the public names of their keys.
+    @ivar accounts: by the public names of their keys; of two that name one certificate the first counts.
     @ivar unsigned_from: requests from there are taken for the account's that they name.
     @ivar notes: what in the file has no effect, or not the one that one might expect; sentences without secrets.
     """
 
-    __slots__ = ("accounts", "notes", "unsigned_from")
+    __slots__ = ("_by_certificate", "accounts", "notes", "unsigned_from")
 
     def __init__(
         self,
@@ -159,6 +163,23 @@ class AccessRules:
         self.accounts: Mapping[str, AccessAccount] = MappingProxyType({one.name: one for one in accounts})
         self.unsigned_from = tuple(unsigned_from)
         self.notes = tuple(notes)
+        self._by_certificate: dict[str, AccessAccount] = {}
+        for one in self.accounts.values():
+            if one.certificate:
+                self._by_certificate.setdefault(one.certificate, one)
+
+    @property
+    def name_certificates(self) -> bool:
+        """Tell whether any account names a certificate."""
+        return bool(self._by_certificate)
+
+    def of_certificate(self, names: Iterable[str]) -> AccessAccount | None:
+        """
+        Return the account of the requests without an access key that come over a connection; C{None}: there is none.
+
+        @param names: the names of the client certificate that TLS has verified; the first that an account has counts.
+        """
+        return next((found for name in names if (found := self._by_certificate.get(name)) is not None), None)
 
     def needs_no_signature(self, account: AccessAccount, ip: str) -> str:
         """Return the setting by which requests of an account from an address need no signature; empty if they do."""

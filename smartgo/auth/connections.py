@@ -8,9 +8,10 @@ sent again; a connection that was trusted after its first signature would give t
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable
+import hmac
+from collections.abc import Callable, Hashable, Sequence
 from operator import attrgetter
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 from smartgo.auth.accounts import AccessAccount, AccessRules, Permission
 from smartgo.auth.decisions import authorize, identify
@@ -45,6 +46,22 @@ _NAMES: Final[dict[int, Callable[[Any], Hashable]]] = {
     for code in codes
 }  # fmt: skip
 """Of frequent requests, whose headers are decoded to their typed forms: the account and all resources they name."""
+
+
+class HeldIdentity(NamedTuple):
+    """
+    The proof of who sent a request that waits, so that it can be looked at again.
+
+    @ivar name: the access key that it named; empty for none.
+    @ivar secret: the secret that it was signed with; C{None} where it needed no signature.
+    @ivar ip: the address that it came from.
+    @ivar certificate: the names of the client certificate that it came with.
+    """
+
+    name: str
+    secret: bytes | None
+    ip: str
+    certificate: tuple[str, ...] = ()
 
 
 class AccessControl:
@@ -89,34 +106,57 @@ class AccessControl:
             return None
         return account.key.secret if authorize(account, code, needs).allowed else None
 
-    def is_unlimited(self, name: str) -> bool:
-        """Tell whether a key is that of an administrator without limits, such as a super user."""
-        account = self._rules.accounts.get(name)
-        return account is not None and account.rights.unlimited
+    def account_of(self, request: Command, certificate: Sequence[str] = ()) -> AccessAccount | None:
+        """
+        Return the account of a request that L{ConnectionAccess.check} has let in; C{None}: it needed none.
 
-    def check_resource(self, request: Command, resource: str, permission: Permission, ip: str) -> None:
+        @param certificate: the names of the client certificate that it came with.
+        """
+        name = request.fields.get(ACCESS_KEY)
+        return self._rules.accounts.get(name) if name else self._rules.of_certificate(certificate)
+
+    def check_resource(
+        self, request: Command, resource: str, permission: Permission, ip: str, certificate: Sequence[str] = ()
+    ) -> None:
         """
         Check the permission for a topic or a retry topic that a request, which was let in, does not name itself.
 
         @param request: its sender was found out before, by L{ConnectionAccess.check}.
         @param ip: the address that it came from.
+        @param certificate: the names of the client certificate that it came with.
         @raise AccessDenied: its sender does not have the permission.
         """
-        account = self.rules.accounts.get(request.fields.get(ACCESS_KEY, ""))
+        account = self.account_of(request, certificate)
         decision = authorize(account, request.code, ((resource, permission),), ip)
         if not decision.allowed:
             raise AccessDenied(decision.reason)
 
-    def check_names(self, name: str | None, code: int, topic: str, group: str, ip: str) -> None:
+    def hold(self, name: str | None, ip: str, certificate: tuple[str, ...] = ()) -> HeldIdentity:
+        """
+        Return what has to be kept of a request that was let in, and is about to wait, for L{check_held}.
+
+        @param name: the access key that it named, if any.
+        @param ip: the address that it came from.
+        @param certificate: the names of the client certificate that it came with.
+        """
+        account = self._rules.accounts.get(name or "")
+        signed = account is not None and not self._rules.needs_no_signature(account, ip)
+        return HeldIdentity(name or "", account.key.secret if account is not None and signed else None, ip, certificate)
+
+    def check_held(self, identity: HeldIdentity, code: int, topic: str, group: str) -> None:
         """
         Check again, by the rules as they are now, a request that was let in before and waited.
 
-        @param name: the access key that it named, if any.
         @param topic: what it named; C{group} likewise.
-        @param ip: the address that it came from.
-        @raise AccessDenied: its sender may not send it any more.
+        @raise AccessDenied: its sender may not send it any more, or would have to show again who he is.
         """
-        decision = authorize(self._rules.accounts.get(name or ""), code, named_needs(NEEDS[code], topic, group), ip)
+        name, secret, ip, certificate = identity
+        account = self._rules.accounts.get(name) if name else self._rules.of_certificate(certificate)
+        needs_signature = account is not None and name and not self._rules.needs_no_signature(account, ip)
+        right = account is not None and secret is not None and hmac.compare_digest(secret, account.key.secret)
+        if needs_signature and not right:
+            raise AccessDenied(f"Check signature failed for accessKey={name}: the rules changed while this waited")
+        decision = authorize(account, code, named_needs(NEEDS[code], topic, group), ip)
         if not decision.allowed:
             raise AccessDenied(decision.reason)
 
@@ -129,12 +169,16 @@ class AccessControl:
 class ConnectionAccess:
     """The decisions about the requests of one connection."""
 
-    __slots__ = ("_allowed", "_control", "_ip", "_rules")
+    __slots__ = ("_allowed", "_certificate", "_control", "_ip", "_rules")
 
-    def __init__(self, control: AccessControl, ip: str) -> None:
-        """@param ip: the address that it comes from."""
+    def __init__(self, control: AccessControl, ip: str, certificate: Sequence[str] = ()) -> None:
+        """
+        @param ip: the address that it comes from.
+        @param certificate: the names of the client certificate that TLS has verified on it.
+        """
         self._control = control
         self._ip = ip
+        self._certificate = certificate
         self._rules = control.rules
         self._allowed: dict[int, set[Hashable]] = {}
 
@@ -153,7 +197,7 @@ class ConnectionAccess:
         need = NEEDS.get(code)
         if need is None:
             raise AccessDenied(authorize(None, code, ()).reason)
-        identity = identify(self._rules, request, self._ip)
+        identity = identify(self._rules, request, self._ip, self._certificate)
         if identity.refusal:
             raise AccessDenied(identity.refusal)
         if header is None or code not in _NAMES:

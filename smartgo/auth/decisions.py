@@ -3,12 +3,13 @@ Decisions about requests: who sent one, whether he may, and why, in words.
 
 Order of the checks as in C{PlainPermissionManager.validate} of RocketMQ 4.9.7 (docs/spec/remoting#acl), with the
 differences of docs/spec/reliability#X2 to X4: an unknown key and a wrong signature look alike, an address without
-signatures still needs permissions, the trace topic is exempt for itself only, an unlisted code is denied.
+signatures still needs permissions, the trace topic is exempt for itself only, an unlisted code is denied. A request
+that names no access key counts as that of the account which names the client certificate of its connection.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import Final, NamedTuple
 
 from smartgo.auth.accounts import AccessAccount, AccessRules, Permission, Rights, named
@@ -51,19 +52,24 @@ class AccessDecision(NamedTuple):
     reason: str
 
 
-def identify(rules: AccessRules, request: Command, ip: str) -> SenderIdentity:
+def identify(rules: AccessRules, request: Command, ip: str, certificate: Sequence[str] = ()) -> SenderIdentity:
     """
     Find out who sent a request.
 
     @param ip: the address that it comes from.
+    @param certificate: the names of the client certificate that it came with; none where TLS has verified none.
     """
     name = request.fields.get(ACCESS_KEY)
     if not name:
+        account = rules.of_certificate(certificate)
+        if account is not None:
+            return SenderIdentity(account, proof=f"the client certificate is {account.certificate}")
         if any(pattern.matches(ip) for pattern in rules.unsigned_from):
             return SenderIdentity(
                 None, proof=f"globalWhiteRemoteAddresses names {ip}, but the request names no account"
             )
-        return SenderIdentity(None, "No accessKey is configured")
+        unknown = f", and no account names the certificate {' or '.join(certificate)}" if certificate else ""
+        return SenderIdentity(None, f"No accessKey is configured{unknown}")
     account = rules.accounts.get(name, _NOBODY)
     setting = rules.needs_no_signature(account, ip)
     if setting and account is not _NOBODY:
@@ -149,17 +155,18 @@ def _by_policies(
     return AccessDecision(True, "; ".join(reasons) or f"{_code_name(code)} names nothing that a policy is needed for")
 
 
-def decide(rules: AccessRules, request: Command, ip: str) -> AccessDecision:
+def decide(rules: AccessRules, request: Command, ip: str, certificate: Sequence[str] = ()) -> AccessDecision:
     """
     Decide about a request.
 
     @param ip: the address that it comes from.
+    @param certificate: see L{identify}.
     """
     code = request.code
     need = NEEDS.get(code)
     if need is None:
         return authorize(None, code, ())
-    identity = identify(rules, request, ip)
+    identity = identify(rules, request, ip, certificate)
     if identity.refusal:
         return AccessDecision(False, identity.refusal)
     try:
@@ -200,13 +207,33 @@ def explain(
         return AccessDecision(False, f"no account has accessKey={name}"), "no signature can be right"
     setting = rules.needs_no_signature(account, ip) if ip else ""
     signature = f"not needed: {setting} names {ip}" if setting else "needed"
+    return _explained(account, code, topic, group, ip), signature
+
+
+def explain_certificate(
+    rules: AccessRules, names: Sequence[str], code: int, topic: str | None, group: str | None, ip: str
+) -> tuple[AccessDecision, str]:
+    """
+    Decide about a request without an access key, which nobody has sent, over a connection with a client certificate.
+
+    @param names: the names of the certificate; see L{explain} for the others.
+    @return: the decision; why no signature is needed, or none is of use, in words.
+    """
+    account = rules.of_certificate(names)
+    if account is None:
+        return AccessDecision(False, f"no account names the certificate {' or '.join(names)}"), "needed"
+    signature = f"not needed: accessKey={account.name} names the certificate {account.certificate}"
+    return _explained(account, code, topic, group, ip), signature
+
+
+def _explained(account: AccessAccount, code: int, topic: str | None, group: str | None, ip: str) -> AccessDecision:
     need = NEEDS.get(code)
     if need is None:
-        return authorize(account, code, ()), signature
+        return authorize(account, code, ())
     try:
-        return authorize(account, code, named_needs(need, topic, group), ip), signature
+        return authorize(account, code, named_needs(need, topic, group), ip)
     except RequestRefused as error:
-        return AccessDecision(False, f"{error}; give it"), signature
+        return AccessDecision(False, f"{error}; give it")
 
 
 def _code_name(code: int) -> str:

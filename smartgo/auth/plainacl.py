@@ -3,7 +3,7 @@ The file C{plain_acl.yml} of RocketMQ 4.9.
 
 Source: C{PlainPermissionManager} and C{PlainAccessConfig} of RocketMQ 4.9.7; docs/spec/remoting#acl. Stricter than
 there: a pattern that every address matches is refused (docs/spec/reliability#X4), and so is a key that YAML reads as
-neither text nor a whole number.
+neither text nor a whole number. Not there: C{certificate} of an account.
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ from typing import Any, Final
 
 from smartgo.auth.accounts import PERMISSIONS, AccessAccount, AccessRules, Permission, Rights
 from smartgo.auth.addresses import AddressPattern, BadAddressPattern
+from smartgo.auth.certificates import certificate_name
 from smartgo.auth.yamltext import NotYaml, load_yaml
 from smartgo.errors import SettingError
 from smartgo.schema.signature import AccessKey
@@ -26,7 +27,7 @@ _KNOWN: Final = frozenset({"globalWhiteRemoteAddresses", "accounts", "dataVersio
 _KNOWN_OF_ACCOUNT: Final = frozenset(
     {
         "accessKey", "secretKey", "whiteRemoteAddress", "admin", "defaultTopicPerm", "defaultGroupPerm", "topicPerms",
-        "groupPerms",
+        "groupPerms", "certificate",
     }
 )  # fmt: skip
 
@@ -91,7 +92,8 @@ def _account(entry: Mapping[str, Any], where: str, notes: list[str]) -> AccessAc
         _default(entry, "defaultGroupPerm", where, notes),
         resources,
     )
-    return AccessAccount(AccessKey(name, secret), rights, _pattern(entry.get("whiteRemoteAddress"), where))
+    unsigned_from = _pattern(entry.get("whiteRemoteAddress"), where)
+    return AccessAccount(AccessKey(name, secret), rights, unsigned_from, certificate=_certificate(entry, where))
 
 
 def _meant(name: object, known: Iterable[str]) -> str:
@@ -119,6 +121,17 @@ def _admin(entry: Mapping[str, Any], where: str) -> bool:
     if isinstance(value, str) and value.lower() in ("true", "false"):
         return value.lower() == "true"
     raise BadAccessFile(f"{where}: admin has to be true or false")
+
+
+def _certificate(entry: Mapping[str, Any], where: str) -> str:
+    """Return the certificate that an account names, which is smartgo's own; RocketMQ looks at no such key."""
+    value = entry.get("certificate")
+    if value is None or value == "":
+        return ""
+    try:
+        return certificate_name(str(value))
+    except ValueError as error:
+        raise BadAccessFile(f"{where}: certificate: {error}") from None
 
 
 def _default(entry: Mapping[str, Any], name: str, where: str, notes: list[str]) -> Permission:

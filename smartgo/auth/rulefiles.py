@@ -8,7 +8,7 @@ read first, C{plain_acl.yml} last, and of two accounts with one key the first co
 from __future__ import annotations
 
 import posixpath
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Final, TypeAlias
 
 from smartgo.auth.accounts import AccessAccount, AccessRules
@@ -113,6 +113,7 @@ class RuleFiles:
                 notes.append(f"{self.users}: user {account.name}: an account has this accessKey, and counts instead")
             else:
                 accounts[account.name] = account
+        notes += _named_twice(accounts.values())
         return AccessRules(accounts.values(), patterns, notes)
 
     def _read_users(self, text: str | None) -> list[AccessAccount]:
@@ -133,3 +134,12 @@ class RuleFiles:
             raise BadAccessFile(f"{path}: it is no UTF-8") from None
         except BadAccessFile as error:
             raise BadAccessFile(f"{path}: {error}") from None
+
+
+def _named_twice(accounts: Iterable[AccessAccount]) -> Iterator[str]:
+    """Yield a note for each account whose certificate another one names before it."""
+    first: dict[str, str] = {}
+    for one in accounts:
+        if one.certificate and first.setdefault(one.certificate, one.name) != one.name:
+            other = first[one.certificate]
+            yield f"account {one.name}: account {other} names certificate {one.certificate}, and counts"

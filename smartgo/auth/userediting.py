@@ -15,6 +15,7 @@ from smartgo.auth.users import (
     ENABLED,
     NORMAL,
     SUPER,
+    StoredUser,
     UserFile,
     acl_of,
     entries_of,
@@ -47,7 +48,7 @@ class UserEditor:
             raise BadPolicy("password can not be blank")
         if _user(content, name) is not None or name in self._rules.read().accounts:
             raise BadPolicy("The user is existed")
-        made = UserInfo(
+        made = StoredUser(
             username=name,
             password=user.password,
             user_type=user_type(user.user_type) or NORMAL,
@@ -62,11 +63,12 @@ class UserEditor:
         old = _user(content, user.username or "")
         if old is None:
             raise BadPolicy("The user is not exist")
-        made = UserInfo(
+        made = StoredUser(
             username=old.username,
             password=((user.password or "").strip() and user.password) or old.password,
             user_type=user_type(user.user_type) or old.user_type,
             user_status=user_status(user.user_status) or old.user_status,
+            certificate=old.certificate,
         )
         self._check_super(old, "update")
         self._check_super(made, "update")
@@ -190,7 +192,7 @@ UserWork = Callable[[UserEditor], object]
 """A change, or a question."""
 
 
-def _user(content: UserFile, name: str) -> UserInfo | None:
+def _user(content: UserFile, name: str) -> StoredUser | None:
     return next((one for one in content.users if one.username == name), None)
 
 

@@ -13,6 +13,7 @@ from typing import Final
 import msgspec
 
 from smartgo.auth.accounts import AccessAccount, Rights
+from smartgo.auth.certificates import certificate_name
 from smartgo.auth.policies import MOST_ENTRIES, BadPolicy, PolicyEntry, PolicyRights, read_entry
 from smartgo.schema.bodies.auth import AclInfo, PolicyEntryInfo, PolicyInfo, UserInfo
 from smartgo.schema.signature import AccessKey
@@ -25,10 +26,21 @@ DISABLED: Final = "disable"
 _SUBJECT: Final = "User:"
 
 
+class StoredUser(UserInfo, omit_defaults=True):
+    """
+    A user as the file has it.
+
+    @ivar certificate: the name of a client certificate whose connections need no signature; see
+        L{smartgo.auth.certificates}. No request tells or changes it.
+    """
+
+    certificate: str | None = None
+
+
 class UserFile(msgspec.Struct, omit_defaults=True):
     """The content of the file; never changed, a change makes another one."""
 
-    users: list[UserInfo] = []
+    users: list[StoredUser] = []
     acls: list[AclInfo] = []
 
 
@@ -110,6 +122,13 @@ def acl_of(subject: str, entries: Iterable[PolicyEntry]) -> AclInfo:
     )
 
 
+def _certificate(user: StoredUser) -> str:
+    try:
+        return certificate_name(user.certificate) if user.certificate else ""
+    except ValueError as error:
+        raise BadPolicy(f"user {user.username}: certificate: {error}") from None
+
+
 def accounts_of(content: UserFile, cluster: str) -> list[AccessAccount]:
     """
     Return the accounts of the users that are not disabled.
@@ -128,5 +147,6 @@ def accounts_of(content: UserFile, cluster: str) -> list[AccessAccount]:
         if status == DISABLED:
             continue
         own = None if kind == SUPER else PolicyRights(policies.get(user.username, ()), cluster)
-        found.append(AccessAccount(AccessKey(user.username, user.password), Rights(own is None), policies=own))
+        key = AccessKey(user.username, user.password)
+        found.append(AccessAccount(key, Rights(own is None), policies=own, certificate=_certificate(user)))
     return found

@@ -128,7 +128,7 @@ class AccessService(Service):
         return AccessRules([*self._made, *rules.accounts.values()], rules.unsigned_from, rules.notes)
 
     def _check(self, peer: IPeer) -> RequestCheck:
-        return ConnectionAccess(self.control, asker(peer).ip).check
+        return ConnectionAccess(self.control, asker(peer).ip, peer.certificate_names).check
 
     # -- following the files -------------------------------------------------------------------------------------
 

@@ -18,7 +18,7 @@ from smartgo.config.loading import Configuration
 from smartgo.config.settings import OPS_PORT
 from smartgo.env.interfaces import IEnvironment
 from smartgo.errors import SettingError
-from smartgo.net.tls import Mode
+from smartgo.net.tls import ClientCertificates, Mode
 from smartgo.node.accesscontrol import is_enabled, own_key, rule_files
 from smartgo.node.process import check_bind, client_tls, memory_budget, server_tls
 from smartgo.tablefile import TableFile
@@ -57,9 +57,13 @@ def access_notes(env: IEnvironment, configuration: Configuration) -> list[str]:
     if not is_enabled(configuration):
         return []
     try:
-        return [f"access control: {note}" for note in rule_files(env, configuration).read().notes]
+        rules = rule_files(env, configuration).read()
     except SettingError:
         return []  # the start is refused, L{check_access_control} says why
+    notes = list(rules.notes)
+    if rules.name_certificates and configuration.tls.server_need_client_auth == ClientCertificates.NONE:
+        notes.append("accounts name certificates, but no client is asked for one (tls.server.need.client.auth)")
+    return [f"access control: {note}" for note in notes]
 
 
 def broker_checks(env: IEnvironment, configuration: Configuration) -> list[Check]:

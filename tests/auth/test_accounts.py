@@ -72,3 +72,16 @@ class AccessRulesTests(SynchronousTestCase):
         self.assertEqual(rules.needs_no_signature(other, "10.0.1.9"), "globalWhiteRemoteAddresses")
         self.assertEqual(rules.needs_no_signature(one, ""), "")
         self.assertEqual(repr(one), "<account RocketMQ>")
+
+    def test_certificates(self) -> None:
+        """The first name of a certificate that an account names counts; of two accounts with one name the first."""
+        one, other, third = (
+            AccessAccount(AccessKey(f"account-{number}", "12345678"), Rights(), certificate=certificate)
+            for number, certificate in enumerate(("CN=a", "DNS:a", "CN=a"))
+        )
+        rules = AccessRules([one, other, third, AccessAccount(KEY, Rights())])
+        self.assertIs(rules.of_certificate(("DNS:a", "CN=a")), other)
+        self.assertIs(rules.of_certificate(("DNS:b", "CN=a")), one)
+        for names in ((), ("",), ("CN=b",)):
+            self.assertIsNone(rules.of_certificate(names))
+        self.assertEqual((rules.name_certificates, AccessRules([]).name_certificates), (True, False))

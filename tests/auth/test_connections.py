@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from unittest import mock
+
 from twisted.trial.unittest import SynchronousTestCase
 
 from smartgo.auth import connections, decisions
-from smartgo.auth.connections import MOST_REMEMBERED, AccessControl, ConnectionAccess
+from smartgo.auth.accounts import Permission
+from smartgo.auth.connections import MOST_REMEMBERED, AccessControl, ConnectionAccess, HeldIdentity
 from smartgo.auth.plainacl import read_plain_acl
 from smartgo.errors import AccessDenied
 from smartgo.schema.codes import RequestCode
@@ -171,3 +174,103 @@ class ConnectionAccessTests(SynchronousTestCase):
                         continue
                     found.add(code)
             self.assertEqual(found, allowed, role)
+
+
+CERTIFICATE = ("DNS:orders", "CN=orders")
+WITH_CERTIFICATE = """
+globalWhiteRemoteAddresses: [10.9.9.9]
+accounts:
+- {accessKey: publisher, secretKey: secret-1, certificate: CN=orders, topicPerms: [t=PUB|SUB], groupPerms: [g=SUB]}
+"""
+
+
+class CertificateTests(SynchronousTestCase):
+    """Connections with a client certificate that an account names."""
+
+    def setUp(self) -> None:
+        self.control = AccessControl(read_plain_acl(WITH_CERTIFICATE))
+        self.access = ConnectionAccess(self.control, ELSEWHERE, CERTIFICATE)
+
+    def test_unsigned(self) -> None:
+        """Requests without a key have the rights of the account, those with one are judged by their signature."""
+        self.access.check(send("t", key=""))
+        self.access.check(send("t"))
+        for made, said in (
+            (send("u", key=""), "No permission for topic u"),
+            (send("t", secret="secret-2"), "Check signature failed"),
+            (send("t", key="a-stranger"), "Check signature failed"),
+            (example(17, {"topic": "t"}), "Need admin permission"),
+        ):
+            self.assertIn(said, str(self.assertRaises(AccessDenied, self.access.check, made)))
+        other = ConnectionAccess(self.control, ELSEWHERE)
+        self.assertRaises(AccessDenied, other.check, send("t", key=""))
+
+    def test_asked_once(self) -> None:
+        """What the account may do with a topic is asked once."""
+        with mock.patch.object(connections, "authorize", wraps=decisions.authorize) as asked:
+            for _ in range(3):
+                self.access.check(send("t", key=""))
+        self.assertEqual(asked.call_count, 1)
+
+    def test_replaced(self) -> None:
+        """A certificate that no account names any more is worth nothing from the next request on."""
+        self.access.check(send("t", key=""))
+        self.control.replace(read_plain_acl(WITH_CERTIFICATE.replace("CN=orders", "CN=billing")))
+        error = self.assertRaises(AccessDenied, self.access.check, send("t", key=""))
+        self.assertIn("no account names the certificate DNS:orders or CN=orders", str(error))
+
+    def test_account(self) -> None:
+        """What a request does not name itself is checked by the same account; a white address alone has none."""
+        unsigned, signed = send("t", key=""), send("t")
+        for made, certificate, known in (
+            (unsigned, CERTIFICATE, True), (unsigned, (), False), (signed, (), True), (signed, CERTIFICATE, True),
+        ):  # fmt: skip
+            found = self.control.account_of(made, certificate)
+            self.assertEqual(found is not None and found.name == "publisher", known)
+        self.control.check_resource(unsigned, "t", Permission.PUB, ELSEWHERE, CERTIFICATE)
+        self.assertRaises(
+            AccessDenied, self.control.check_resource, unsigned, "u", Permission.PUB, ELSEWHERE, CERTIFICATE
+        )
+        self.assertRaises(AccessDenied, self.control.check_resource, unsigned, "t", Permission.PUB, ELSEWHERE)
+
+
+class HeldIdentityTests(SynchronousTestCase):
+    """The senders of requests that waited while the rules changed."""
+
+    def refused(self, held: HeldIdentity, rules: str) -> str:
+        """Return why a pull that waited is refused by other rules; empty where it is not."""
+        self.control.replace(read_plain_acl(rules))
+        try:
+            self.control.check_held(held, 11, "t", "g")
+        except AccessDenied as error:
+            return str(error)
+        return ""
+
+    def held(self, name: str | None, ip: str, certificate: tuple[str, ...] = ()) -> HeldIdentity:
+        """Return the identity of a pull that begins to wait by the rules of this class."""
+        self.control = AccessControl(read_plain_acl(WITH_CERTIFICATE))
+        return self.control.hold(name, ip, certificate)
+
+    def test_signed(self) -> None:
+        """A signed pull goes on while the key has the secret that it was signed with, or needs none."""
+        changed = WITH_CERTIFICATE.replace("secret-1", "secret-2")
+        removed = WITH_CERTIFICATE.replace("publisher", "publisher-2")
+        self.assertEqual(self.refused(self.held("publisher", ELSEWHERE), WITH_CERTIFICATE), "")
+        self.assertIn("Check signature failed", self.refused(self.held("publisher", ELSEWHERE), changed))
+        self.assertIn("no accessKey says whose", self.refused(self.held("publisher", ELSEWHERE), removed))
+        self.assertEqual(self.refused(self.held("publisher", ELSEWHERE), changed.replace("10.9.9.9", ELSEWHERE)), "")
+        denied = WITH_CERTIFICATE.replace("t=", "u=")
+        self.assertIn("No permission for topic t", self.refused(self.held("publisher", ELSEWHERE), denied))
+
+    def test_address(self) -> None:
+        """A pull that needed no signature because of its address goes on while the address needs none."""
+        elsewhere = WITH_CERTIFICATE.replace("10.9.9.9", "10.9.9.8")
+        self.assertEqual(self.refused(self.held("publisher", "10.9.9.9"), WITH_CERTIFICATE), "")
+        self.assertIn("Check signature failed", self.refused(self.held("publisher", "10.9.9.9"), elsewhere))
+
+    def test_certificate(self) -> None:
+        """A pull over a connection with a certificate goes on while an account names that one, whatever its secret."""
+        changed = WITH_CERTIFICATE.replace("secret-1", "secret-2")
+        self.assertEqual(self.refused(self.held(None, ELSEWHERE, CERTIFICATE), changed), "")
+        removed = WITH_CERTIFICATE.replace("CN=orders", "CN=billing")
+        self.assertIn("no accessKey says", self.refused(self.held(None, ELSEWHERE, CERTIFICATE), removed))

@@ -126,6 +126,34 @@ class IdentityTests(SynchronousTestCase):
         self.assertEqual(self.reason(request(105, {"topic": "t"})), "No accessKey is configured")
         self.assertEqual(self.reason(request(105, {ACCESS_KEY: ""})), "No accessKey is configured")
 
+    def test_certificate(self) -> None:
+        """
+        A request without a key counts as that of the account which names the certificate; one with a key is judged by
+        its signature, from wherever it comes.
+        """
+        rules = read_plain_acl(
+            "accounts:\n"
+            "- {accessKey: by-certificate, secretKey: secret-1, certificate: CN=orders, topicPerms: [t=PUB]}\n"
+            "- {accessKey: by-signature, secretKey: secret-1, topicPerms: [u=PUB]}\n"
+        )
+        ours, other = ("DNS:orders", "CN=orders"), ("CN=billing",)
+        for topic, key, certificate, reason in (
+            ("t", "", ours, "the client certificate is CN=orders; topicPerms of accessKey=by-certificate gives PUB"),
+            ("u", "", ours, "No permission for topic u: PUB is needed, defaultTopicPerm of accessKey=by-certificate"),
+            ("t", "", other, "No accessKey is configured, and no account names the certificate CN=billing"),
+            ("t", "", (), "No accessKey is configured"),
+            ("u", "by-signature", ours, "the signature is right; topicPerms of accessKey=by-signature gives PUB"),
+            ("t", "by-signature", ours, "No permission for topic t: PUB is needed, defaultTopicPerm of"),
+        ):
+            decision = decide(rules, request(310, {"b": topic}, key=key), ELSEWHERE, certificate)
+            self.assertEqual(decision.reason[: len(reason)], reason)
+            self.assertEqual(decision.allowed, decision.reason.startswith("the "))
+        for key in ("by-certificate", "by-signature"):
+            forged = request(310, {"b": "t"}, key=key, secret="secret-2")
+            self.assertEqual(
+                decide(rules, forged, ELSEWHERE, ours), (False, f"Check signature failed for accessKey={key}")
+            )
+
     def test_wrong(self) -> None:
         """An unknown key, a wrong secret, and a request that was changed give the same remark (reliability X2)."""
         for made in (

@@ -72,6 +72,18 @@ class PlainAclTests(SynchronousTestCase):
         self.assertEqual((second.rights.topics, second.rights.groups), (DENY, DENY))
         self.assertTrue(second.unsigned_from.matches("192.168.1.7"))
 
+    def test_certificate(self) -> None:
+        """An account may name a client certificate; what is no name of one is refused."""
+        rules = read_plain_acl(account("certificate: cn=orders, O=Example"))
+        found = rules.accounts["RocketMQ"]
+        self.assertEqual((found.certificate, rules.notes), ("CN=orders,O=Example", ()))
+        self.assertIs(rules.of_certificate(("DNS:x", "CN=orders,O=Example", "CN=orders")), found)
+        self.assertIsNone(rules.of_certificate(("CN=orders",)))
+        for line in ("", "certificate:", "certificate: ''"):
+            self.assertEqual(read_plain_acl(account(line)).accounts["RocketMQ"].certificate, "")
+        error = self.assertRaises(BadAccessFile, read_plain_acl, account("certificate: orders"))
+        self.assertIn("account RocketMQ: certificate: it has to be URI:..., DNS:..., or a subject", str(error))
+
     def test_empty(self) -> None:
         """A file without accounts lets nobody in."""
         for text in ("", "# nothing\n", "accounts:\n", "accounts: []\nglobalWhiteRemoteAddresses:\n- ''\n"):

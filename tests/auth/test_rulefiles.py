@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+
 from twisted.trial.unittest import SynchronousTestCase
 
 from smartgo.auth.plainacl import BadAccessFile
@@ -68,3 +70,18 @@ class RuleFilesTests(SynchronousTestCase):
         seen.append(self.rules.stamp())
         self.assertEqual(len(set(seen)), 4)
         self.assertEqual(self.rules.stamp(), seen[-1])
+
+    def test_certificate_twice(self) -> None:
+        """Of two accounts with one certificate the first counts, and a note says so; a user may name one, too."""
+        line = account("somebody").rstrip("}\n").replace("- {", "- {certificate: CN=orders, ")
+        self.lay("/conf/plain_acl.yml", f"{line}}}\n")
+        users = [{"username": "alice", "password": "secret", "certificate": "cn=orders"}]
+        self.lay("/conf/users.json", json.dumps({"users": users}))
+        rules = self.rules.read()
+        found = rules.of_certificate(["CN=orders"])
+        assert found is not None
+        self.assertEqual(found.name, "somebody")
+        self.assertEqual(rules.notes, ("account alice: account somebody names certificate CN=orders, and counts",))
+        users[0]["certificate"] = "orders"
+        self.lay("/conf/users.json", json.dumps({"users": users}))
+        self.assertIn("user alice: certificate: ", str(self.assertRaises(BadAccessFile, self.rules.read)))

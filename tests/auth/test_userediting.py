@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import json
+
+import msgspec
 from twisted.trial.unittest import SynchronousTestCase
 
 from smartgo.auth.accounts import Permission
@@ -68,6 +71,21 @@ class UserEditorTests(SynchronousTestCase):
         self.assertTrue(self.rules.read().accounts["alice"].rights.admin)
         self.users.delete_user("alice")
         self.assertEqual(self.names(), ["an-admin", "root"])
+
+    def test_certificate(self) -> None:
+        """The certificate of a user is kept by changes; no request tells it, and none can set it."""
+        self.users.create_user(UserInfo(username="alice", password="secret-1"))
+        users = json.loads(self.env.files.read("/conf/users.json"))
+        users["users"][0]["certificate"] = "CN=alice"
+        self.env.files.replace("/conf/users.json", json.dumps(users).encode())
+        self.users.update_user(UserInfo(username="alice", password="secret-2"))
+        found = self.rules.read().accounts["alice"]
+        self.assertEqual((found.certificate, found.key.secret), ("CN=alice", b"secret-2"))
+        told = json.loads(msgspec.json.encode(self.users.user("alice")))
+        self.assertEqual(told, {"username": "alice", "userType": "Normal", "userStatus": "enable"})
+        bob = UserInfo.decode(b'{"username":"bob","password":"secret-3","certificate":"CN=alice"}')
+        self.users.create_user(bob)
+        self.assertEqual(self.rules.read().accounts["bob"].certificate, "")
 
     def test_wrong_users(self) -> None:
         """What RocketMQ refuses is refused in its words; names of accounts are taken."""

@@ -142,6 +142,24 @@ class RunTests(SynchronousTestCase):
         self.assertEqual(self.taken(frame), 0)
         self.assertEqual(self.taken(json_frame(signed(FIELDS, key=AccessKey("a-sender", "a-new-secret")))), 1)
 
+    def test_unsigned(self) -> None:
+        """On a connection of an account's, a frame without a key is taken as that account's; one with a key is not."""
+        fields = signed(FIELDS)
+        for make in (json_frame, binary_frame):
+            unsigned, keyless = make(FIELDS), make({**FIELDS, "Signature": "x"})
+            self.assertEqual(self.taken(unsigned), 0)
+            self.grants.unsigned_as("a-sender")
+            self.assertEqual(self.taken(unsigned, keyless, make({**FIELDS, "AccessKey": ""})), 3)
+            self.assertEqual(self.taken(make({**FIELDS, "b": "U"})), 0)
+            self.assertEqual(self.taken(make({**fields, "Signature": "x"})), 0)
+            self.assertEqual(self.taken(make({**FIELDS, "AccessKey": "a-sender"})), 0)
+            self.assertEqual(self.taken(make(fields)), 1)
+            self.grants.unsigned_as("a-stranger")
+            self.assertEqual(self.taken(unsigned), 0)
+            self.grants.unsigned_as("")
+            self.assertEqual(self.taken(unsigned), 0)
+        self.assertEqual(self.asked.count(("a-sender", 310, "T", "")), 1)
+
     def test_many(self) -> None:
         """The table of what is granted is emptied when it is full."""
         frames = []

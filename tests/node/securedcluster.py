@@ -6,6 +6,7 @@ from smartgo.broker.broker import Broker
 from smartgo.config.loading import Surroundings, load
 from smartgo.node.accesscontrol import access_service
 from smartgo.node.broker import broker_security
+from smartgo.node.process import client_tls, server_tls
 from smartgo.node.registryserver import Registry
 from smartgo.remoting.client import RemotingClient
 from smartgo.schema.command import Command
@@ -50,9 +51,11 @@ class SecuredCluster(Cluster):
         assert access is not None
         self.access = access
         access.startService()
-        self.registry = Registry(self.env, self.configuration, self.sweeper, None, access)
+        tls = server_tls(self.env, self.configuration.tls)
+        self.registry = Registry(self.env, self.configuration, self.sweeper, tls, access)
         self.registry.startService()
-        security = broker_security(self.env, self.configuration, None, None, access)
+        dialling = client_tls(self.env, self.configuration.tls)
+        security = broker_security(self.env, self.configuration, tls, dialling, access)
         self.service = Broker(self.env, self.configuration, self.sweeper, security)
         self.service.startService()
         self.pump()

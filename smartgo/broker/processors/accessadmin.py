@@ -17,7 +17,7 @@ from twisted.python.failure import Failure
 from zope.interface import implementer
 
 from smartgo.auth.ruleediting import AccountChange, FileVersion, RuleEditor
-from smartgo.broker.cluster.registration import Identity
+from smartgo.broker.interfaces import IBroker
 from smartgo.broker.network import AccessChange
 from smartgo.broker.processors.requestcodes import answered_by
 from smartgo.errors import NoPermission, RequestRefused, SettingError
@@ -31,7 +31,6 @@ from smartgo.schema.headers.access import (
     UpdateAccountRequest,
     WhiteAddressesRequest,
 )
-from smartgo.schema.signature import ACCESS_KEY
 
 _FAILED: Final = {
     RequestCode.UPDATE_AND_CREATE_ACL_CONFIG: ResponseCode.UPDATE_AND_CREATE_ACL_CONFIG_FAILED,
@@ -49,9 +48,10 @@ class AccessAdmin(Processor):
 
     codes = answered_by("accessadmin")
 
-    def __init__(self, identity: Identity, change: AccessChange | None) -> None:
+    def __init__(self, broker: IBroker, change: AccessChange | None) -> None:
         """@param change: has the files changed in a thread; C{None} where access control is off."""
-        self._identity = identity
+        self._identity = broker.identity
+        self._access = broker.access
         self._change = change
         self._edits: dict[int, Callable[[Command], Callable[[RuleEditor], object]]] = {
             RequestCode.UPDATE_AND_CREATE_ACL_CONFIG: _update,
@@ -65,21 +65,23 @@ class AccessAdmin(Processor):
 
         @raise RequestRefused: access control is off, or the request cannot be read.
         """
-        if self._change is None:
+        if self._change is None or self._access is None:
             raise NoPermission("access control is off at this broker (aclEnable)")
         code = RequestCode(request.code)
         if code == RequestCode.GET_BROKER_CLUSTER_ACL_INFO:
             asked = self._change(RuleEditor.versions).addCallback(self._versions, request)
         else:
-            asked = self._change(self._edits[code](request)).addCallback(self._changed, peer, request)
+            sender = self._access.account_of(request, peer.certificate_names)
+            name = "" if sender is None else sender.name
+            asked = self._change(self._edits[code](request)).addCallback(self._changed, peer, request, name)
         return asked.addErrback(_refused, code)
 
-    def _changed(self, _: object, peer: IPeer, request: Command) -> Answer:
+    def _changed(self, _: object, peer: IPeer, request: Command, name: str) -> Answer:
         self._log.info(
             "{peer} changed the access control files by request {code}, as {name}",
             peer=peer.address,
             code=request.code,
-            name=request.fields.get(ACCESS_KEY, ""),
+            name=name,
         )
         return request.answer()
 

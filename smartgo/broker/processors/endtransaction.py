@@ -69,7 +69,8 @@ class TransactionProcessor(Processor):
         _check(stored, header)
         if self._access is not None:  # clients of 4.9 do not name the topic, and others may name any
             topic = names.find(stored.properties, names.REAL_TOPIC) or ""
-            self._access.check_resource(request, topic, Permission.PUB, asker(peer).ip)
+            ip, certificate = asker(peer).ip, peer.certificate_names
+            self._access.check_resource(request, topic, Permission.PUB, ip, certificate)
         appended = await self._transactions.decide(stored, verdict)
         waiting = None if appended is None else self._store.durable(appended)
         if waiting is not None:
@@ -85,7 +86,8 @@ class TransactionProcessor(Processor):
             raise RequestRefused(f"Put message back to {HALF_TOPIC} failed: {error}") from None
         if self._access is not None and header.topic:  # who names none may change the cluster; others may name any
             topic = names.find(stored.properties, names.REAL_TOPIC) or ""
-            self._access.check_resource(request, topic, Permission.ANY, asker(peer).ip)
+            ip, certificate = asker(peer).ip, peer.certificate_names
+            self._access.check_resource(request, topic, Permission.ANY, ip, certificate)
         waiting = self._store.durable(await self._transactions.resume(stored))
         if waiting is not None:
             await waiting

@@ -12,6 +12,7 @@ import msgspec
 from twisted.internet.defer import Deferred
 from zope.interface import implementer
 
+from smartgo.auth.connections import HeldIdentity
 from smartgo.broker.filter import TAG, FilterCache
 from smartgo.broker.interfaces import IBroker
 from smartgo.broker.processors.requestcodes import answered_by
@@ -156,11 +157,7 @@ class PullProcessor(Processor):
     # -- one by one ------------------------------------------------------------------------------------------
 
     def process(self, peer: IPeer, request: Command) -> Answer | Deferred[Answer]:
-        """
-        Answer a pull, or hold it.
-
-        @raise RequestRefused: one of the checks of docs/spec/broker#pull failed.
-        """
+        """Answer a pull, or hold it. @raise RequestRefused: one of the checks of docs/spec/broker#pull failed."""
         header: PullRequest = request.read(PullRequest)
         if not self._settings.broker.broker_permission & READ:
             raise self._unreadable()
@@ -310,6 +307,8 @@ class PullProcessor(Processor):
         seconds = header.suspend_timeout_millis / 1000
         if not settings.long_polling_enable:
             seconds = settings.short_polling_time_mills
+        access, certificate = self._access, peer.certificate_names
+        shown = None if access is None else access.hold(header.access_key, asker(peer).ip, certificate)
         header = _needed(header)
         request.trim(header)
         return self._long_polls.hold(
@@ -319,7 +318,7 @@ class PullProcessor(Processor):
             header.queue_offset,
             filter,
             max(0.0, seconds),
-            lambda: self._resume(peer, request, header, group, filter),
+            lambda: self._resume(peer, request, header, group, filter, shown),
             None if filter is None or not filter.needs_content() else partial(self._scan, header, filter),
         )
 
@@ -341,13 +340,13 @@ class PullProcessor(Processor):
         header: PullRequest,
         group: SubscriptionGroupConfig,
         filter: IMessageFilter | None,
+        shown: HeldIdentity | None,
     ) -> Answer | Deferred[Answer]:
         """Read once more for a pull that was held; broker and access control may forbid it since then."""
         if not self._settings.broker.broker_permission & READ:
             raise self._unreadable()
-        if self._access is not None:
-            key, ip = header.access_key, asker(peer).ip
-            self._access.check_names(key, request.code, header.topic, header.consumer_group, ip)
+        if self._access is not None and shown is not None:
+            self._access.check_held(shown, request.code, header.topic, header.consumer_group)
         return self._read(peer, request, header, group, filter, False)
 
     def _moved(self, header: PullRequest, next_offset: int) -> None:
@@ -395,5 +394,4 @@ def _needed(header: PullRequest) -> PullRequest:
         suspend_timeout_millis=header.suspend_timeout_millis,
         sub_version=header.sub_version,
         max_msg_bytes=header.max_msg_bytes,
-        access_key=header.access_key,
     )

@@ -86,7 +86,7 @@ class RequestProcessors:
             ClientAdmin(broker),
             QueueAdmin(broker, filters),
             StoreAdmin(broker),
-            AccessAdmin(broker.identity, security.change),
+            AccessAdmin(broker, security.change),
             UserAdmin(broker, security.change),
             BrokerAdmin(
                 broker.stats,

@@ -70,6 +70,7 @@ class SendProcessor(Processor):
         self.grants = grants
         identity, store_settings = broker.identity, broker.store_settings
         self._settings = broker.settings.current
+        self._access = broker.access
         self._store = broker.store
         self._topics = broker.topics
         self._long_polls = broker.long_polls
@@ -186,6 +187,27 @@ class SendProcessor(Processor):
         late: list[tuple[Command, Answer | Deferred[Answer]]],
     ) -> int:
         """See L{IRunTaker.take}."""
+        access, grants = self._access, self.grants
+        if access is None or grants is None or not peer.certificate_names:
+            return self._take(peer, frames, begin, room, late)
+        account = access.rules.of_certificate(peer.certificate_names)
+        if account is None:
+            return self._take(peer, frames, begin, room, late)
+        grants.unsigned_as(account.name)
+        try:
+            return self._take(peer, frames, begin, room, late)
+        finally:
+            grants.unsigned_as("")
+
+    def _take(
+        self,
+        peer: IDispatchedPeer,
+        frames: list[bytes],
+        begin: int,
+        room: int,
+        late: list[tuple[Command, Answer | Deferred[Answer]]],
+    ) -> int:
+        """Take the plain sends whose senders the grants let pass."""
         plain = self._plain_run()
         if plain is None:
             return 0

@@ -72,7 +72,8 @@ class SendBackProcessor(Processor):
         except NoSuchMessage:
             raise RequestRefused(f"look message by offset failed, {header.offset}") from None
         if self._access is not None:  # the request may name any topic as the message's
-            self._access.check_resource(request, stored.topic, Permission.SUB, asker(peer).ip)
+            ip, certificate = asker(peer).ip, peer.certificate_names
+            self._access.check_resource(request, stored.topic, Permission.SUB, ip, certificate)
         properties = decode(stored.properties)
         properties.setdefault(names.RETRY_TOPIC, stored.topic)
         properties[names.WAIT] = "false"

@@ -34,7 +34,6 @@ from smartgo.schema.headers.access import (
     SubjectRequest,
     UserRequest,
 )
-from smartgo.schema.signature import ACCESS_KEY
 
 
 def _user(request: Command) -> UserInfo:
@@ -136,20 +135,22 @@ class UserAdmin(Processor):
         if self._change is None or self._access is None:
             raise NoPermission("access control is off at this broker (aclEnable)")
         work = _WORK[request.code](request)
-        is_super = self._access.is_unlimited(request.fields.get(ACCESS_KEY, ""))
+        sender = self._access.account_of(request, peer.certificate_names)
+        is_super = sender is not None and sender.rights.unlimited
+        name = "" if sender is None else sender.name
 
         def edit(editor: RuleEditor) -> object:
             return work(editor.users(is_super))
 
-        return self._change(edit).addCallbacks(self._answer, _refused, (peer, request))
+        return self._change(edit).addCallbacks(self._answer, _refused, (peer, request, name))
 
-    def _answer(self, found: object, peer: IPeer, request: Command) -> Answer:
+    def _answer(self, found: object, peer: IPeer, request: Command, name: str) -> Answer:
         if request.code not in _ASKS:
             self._log.info(
                 "{peer} changed the users of access control by request {code}, as {name}",
                 peer=peer.address,
                 code=request.code,
-                name=request.fields.get(ACCESS_KEY, ""),
+                name=name,
             )
         return request.answer(body=b"" if found is None else msgspec.json.encode(found))
 

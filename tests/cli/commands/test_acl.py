@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 
 from tests.cli.case import CommandCase
+from tests.remoting.certificates import Authority, place
 
 RULES = """
 globalWhiteRemoteAddresses: [10.0.0.1]
@@ -65,6 +66,25 @@ class AclTests(CommandCase):
         )
         self.decided(True, "alice", "UPDATE_BROKER_CONFIG", "--cluster", "c1")
         self.decided(False, "alice", "UPDATE_BROKER_CONFIG")
+
+    def test_certificate(self) -> None:
+        """A decision about a client certificate, by its file or by one of its names."""
+        more = "- {accessKey: the-orders, secretKey: orders-secret, certificate: CN=orders, topicPerms: [orders=PUB]}\n"
+        self.env.files.create("/conf/acl/more.yml", f"accounts:\n{more}".encode())
+        place(self.env.files, "/client.pem", Authority().issue("orders")[0])
+        for certificate in ("/client.pem", "cn=orders"):
+            send = ("310", "--certificate", certificate, "--topic")
+            reason, signature = self.decided(True, *send, "orders")
+            self.assertEqual(reason, "topicPerms of accessKey=the-orders gives PUB for topic orders")
+            self.assertEqual(signature, "not needed: accessKey=the-orders names the certificate CN=orders")
+            self.assertIn("defaultTopicPerm of accessKey=the-orders", self.decided(False, *send, "other")[0])
+        reason, signature = self.decided(False, "310", "--certificate", "CN=billing", "--topic", "orders")
+        self.assertEqual((reason, signature), ("no account names the certificate CN=billing", "needed"))
+        self.decided(False, "4711", "--certificate", "CN=orders")
+        said = self.refused("acl", "test", "310", "--certificate", "orders", "--directory", "/conf", status=78)
+        self.assertIn("orders is no file, and no name of a certificate", said)
+        for words in (("310",), ("orders", "310", "--certificate", "CN=orders"), ("a", "b", "310")):
+            self.assertIn("--certificate", self.invoke("acl", "test", *words, status=2).stderr)
 
     def test_signature(self) -> None:
         """An address without signatures is named."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 
 from tests.cli.case import CommandCase
+from tests.remoting.certificates import Authority, place
 
 NOT_OURS = "is a setting of RocketMQ that smartgo does not have"
 
@@ -71,6 +72,21 @@ class ConfigCheckTests(CommandCase):
                 f"{begin}topicPerms: b: PUBB is none of PUB, SUB, PUB|SUB, SUB|PUB, DENY and counts as DENY",
             ],
         )
+
+    def test_certificates(self) -> None:
+        """Accounts with certificates are of no use where no client is asked for one."""
+        rules = "accounts:\n- {accessKey: a-sender, secretKey: a-secret, certificate: CN=orders}\n"
+        self.env.files.make_directories("/rules")
+        self.env.files.create("/rules/plain_acl.yml", rules.encode())
+        said = "accounts name certificates, but no client is asked for one (tls.server.need.client.auth)"
+        place(self.env.files, "/ca.pem", (authority := Authority()).pem)
+        certificate, key = authority.issue("localhost")
+        place(self.env.files, "/own.pem", certificate)
+        place(self.env.files, "/own.key", key)
+        tls = "tls.server.certPath=/own.pem\ntls.server.keyPath=/own.key\ntls.server.trustCertPath=/ca.pem\n"
+        for more, found in (("", True), (f"{tls}tls.server.need.client.auth=optional\n", False)):
+            path = self.lay(f"aclEnable=true\naclPath=/rules\n{more}")
+            self.assertEqual(said in self.invoke("config", "check", path).stderr, found, more)
 
     def test_program(self) -> None:
         """Each program reads its own settings and makes its own checks."""
