@@ -1,5 +1,5 @@
 """
-Count what a run of tox did: tests by trial's closing lines, every other environment as one.
+Count what a run of tox did: tests by trial's closing lines, every other environment and every other gate as one.
 
 What was skipped is printed by reason, then the failures with their tracebacks, then the tests that failed beside others
 and passed alone (see tests/parts.py), then one line that counts.
@@ -10,6 +10,7 @@ import sys
 
 TRIAL = re.compile(r"^(?:PASSED|FAILED)(?: \((.*)\))?\s*$")
 ENVIRONMENT = re.compile(r"^  ([\w.-]+): (OK|FAIL|SKIP)")
+GATE = re.compile(r"^part (?:types|docs-api|docs-site|packaging): (passed|FAILED)")
 ESCAPES = re.compile(r"\x1b\[[0-9;]*m")
 TEST = re.compile(r"^tests\.[\w.]+$")
 RULE = re.compile(r"^(={70,}|-{70,})$")
@@ -52,6 +53,9 @@ def main(path: str, status: int) -> int:
                 failed += int(counts.get("failures", 0)) + int(counts.get("errors", 0))
                 failed += int(counts.get("unexpectedSuccesses", 0))
                 skipped += int(counts.get("skips", 0))
+            elif found := GATE.match(line):
+                passed += found.group(1) == "passed"
+                failed += found.group(1) == "FAILED"
             elif (found := ENVIRONMENT.match(line)) and found.group(1) != "tests":
                 passed += found.group(2) == "OK"
                 failed += found.group(2) == "FAIL"

@@ -1,15 +1,45 @@
-"""Tests of L{tests.parts}: every test module runs in exactly one part, and few failed tests are run once more."""
+"""
+Tests of L{tests.parts}.
+
+Every test module belongs to one part, C{tox} or an environment that is run by hand runs it, and few failed tests are
+run once more.
+"""
 
 from __future__ import annotations
 
+import configparser
 import io
+import os
+import re
+import shlex
 import sys
 from collections.abc import Sequence
+from pathlib import Path
 
 from twisted.trial.unittest import SynchronousTestCase
 
 from tests import parts
-from tests.parts import FEW, MEASURED, PARTS, Ended, asked, command, failed_tests, modules, part_of, run, run_again
+from tests.parts import (
+    BY_HAND,
+    FEW,
+    GATES,
+    MEASURED,
+    PARTS,
+    SELECTED,
+    Ended,
+    asked,
+    command,
+    environment,
+    failed_tests,
+    modules,
+    part_of,
+    run,
+    run_again,
+    tests_of,
+)
+
+ROOT = Path(__file__).parents[1]
+TOX = ROOT / "tox.ini"
 
 RULE = "=" * 79
 OUTPUT = f"""
@@ -60,20 +90,124 @@ class PartTests(SynchronousTestCase):
                 self.assertTrue(any(one.startswith(begin) for one in modules()), f"{part}: {begin}")
 
     def test_asked(self) -> None:
-        """A name asks for a part and for those whose names begin with it; nothing asks for all; tests stand alone."""
-        self.assertEqual(asked(["interop"]), ["interop-replication", "interop-tools", "interop"])
+        """A name asks for a part and for those whose names begin with it; tests stand alone."""
+        self.assertEqual(set(asked(["interop"])), {"interop-replication", "interop-tools", "interop"})
         self.assertEqual(asked(["interop-tools", "interop"])[0], "interop-tools")
         self.assertEqual(asked(["spark", "tests.store", "spark"]), ["spark", "tests.store"])
-        self.assertEqual(asked([]), list(PARTS))
         self.assertRaises(ValueError, asked, ["inter"])
+
+    def test_default(self) -> None:
+        """Nothing asks for what tox runs: all but the parts that are run by hand, what is selected, and the gates."""
+        self.assertEqual(set(asked([])), (set(PARTS) - BY_HAND) | set(SELECTED) | set(GATES))
+        self.assertLess(BY_HAND, set(PARTS))
+
+    def test_whole(self) -> None:
+        """The whole is every part once, without the selected tests of parts that are in it."""
+        self.assertEqual(set(asked([], whole=True)), set(PARTS) | {"pure-broker", "pure-store"} | set(GATES))
 
     def test_measured(self) -> None:
         """Coverage is measured in some parts, and of tests that are asked for by name."""
-        self.assertLessEqual(MEASURED, set(PARTS))
-        for part in (*PARTS, "tests.store"):
-            with_coverage = part in MEASURED or part not in PARTS
+        self.assertLessEqual(MEASURED, {*PARTS, *SELECTED})
+        for part in (*PARTS, *SELECTED, *GATES, "tests.store"):
+            with_coverage = part in MEASURED or part == "tests.store"
             self.assertEqual("coverage" in command(part, coverage=True), with_coverage, part)
             self.assertNotIn("coverage", command(part, coverage=False))
+
+    def test_pure(self) -> None:
+        """The pure parts do without the compiled core, and no other does."""
+        self.patch(os, "environ", {"HOME": "/"})
+        for part in (*PARTS, *SELECTED, *GATES, "tests.store"):
+            pure = environment(part).get("SMARTGO_PURE")
+            self.assertEqual(pure, "1" if part in ("pure-broker", "pure-store") else None, part)
+        self.assertEqual(environment("pure-store")["HOME"], "/")
+
+    def test_ports(self) -> None:
+        """Each part has ports of its own, unless somebody chose them."""
+        self.patch(os, "environ", {})
+        ports = [int(environment(part)["SMARTGO_INTEROP_PORTS"]) for part in (*PARTS, *SELECTED, *GATES)]
+        self.assertEqual(len({port // 200 for port in ports}), len(ports))
+        self.assertLess(max(ports) + 200, 32768)
+        self.patch(os, "environ", {"SMARTGO_INTEROP_PORTS": "9"})
+        self.assertEqual(environment("unit")["SMARTGO_INTEROP_PORTS"], "9")
+
+
+class SelectedTests(SynchronousTestCase):
+    """The tests that stand for parts which are run by hand."""
+
+    def test_there(self) -> None:
+        """Each name is that of test modules, of a class, or of a test."""
+        for name in (name for names in SELECTED.values() for name in names):
+            if any(module == name or module.startswith(f"{name}.") for module in modules()):
+                continue
+            module = max((one for one in modules() if name.startswith(f"{one}.")), key=len)
+            test_class, _, method = name.removeprefix(f"{module}.").partition(".")
+            text = (ROOT / f"{module.replace('.', '/')}.py").read_text("utf-8")
+            self.assertRegex(text, rf"\nclass {test_class}\(", name)
+            self.assertRegex(text, rf"def {method or 'test_'}", name)
+
+    def test_smoke(self) -> None:
+        """Each part that is run by hand, those of one first word together, has some of its tests in a smoke part."""
+        kinds = {part.partition("-")[0] for part in BY_HAND}
+        self.assertEqual({f"smoke-{kind}" for kind in kinds}, {part for part in SELECTED if part.startswith("smoke-")})
+        for kind in kinds:
+            for name in SELECTED[f"smoke-{kind}"]:
+                self.assertEqual(part_of(name).partition("-")[0], kind, name)
+
+
+class EnvironmentTests(SynchronousTestCase):
+    """The environments of C{tox.ini}."""
+
+    def setUp(self) -> None:
+        self.tox = configparser.ConfigParser(interpolation=None)
+        self.tox.read(TOX, "utf-8")
+
+    def run_by(self, name: str) -> set[str]:
+        """Return the modules that an environment runs, all of each."""
+        commands = self.tox[f"testenv:{name}"]["commands"]
+        (arguments,) = re.findall(r"-m (?:tests\.parts|twisted\.trial)((?: [\w{-].*)?)$", commands, re.MULTILINE)
+        words = shlex.split(re.sub(r"\{posargs:?(.*)\}", r"\1", arguments))
+        chosen = asked([word for word in words if not word.startswith("--")], whole="--whole" in words)
+        names = [one for part in chosen if part not in SELECTED and part not in GATES for one in tests_of(part)]
+        return {one for one in modules() if any(one == name or one.startswith(f"{name}.") for name in names)}
+
+    def test_nothing_lost(self) -> None:
+        """What tox runs and what the environments of the parts by hand run are all test modules together."""
+        ran = self.run_by("tests")
+        self.assertEqual(ran, {module for module in modules() if part_of(module) not in BY_HAND})
+        for name in {part.partition("-")[0] for part in BY_HAND}:
+            ran |= self.run_by(name)
+        self.assertEqual(ran, set(modules()))
+        self.assertEqual(self.run_by("whole"), set(modules()))
+
+    def test_listed(self) -> None:
+        """The top of C{tox.ini} lists what C{tox} does not run; C{CONTRIBUTING.md} the parts that are run by hand."""
+        usual = {name.strip() for name in self.tox["tox"]["env_list"].split(",")}
+        there = {name.removeprefix("testenv:") for name in self.tox.sections() if name.startswith("testenv:")}
+        top = TOX.read_text("utf-8").partition("[tox]")[0]
+        self.assertEqual(set(re.findall(r"tox -e ([\w-]+)", top)) - {"tests"}, there - usual)
+        guide = (ROOT / "CONTRIBUTING.md").read_text("utf-8")
+        by_hand = {"whole", *(part.partition("-")[0] for part in BY_HAND)}
+        self.assertLessEqual(by_hand, set(re.findall(r"tox -e ([\w-]+)", guide)))
+
+
+class GateTests(SynchronousTestCase):
+    """Gates that are no tests."""
+
+    def test_stops(self) -> None:
+        """A gate fails with the first of its lines that fails, and runs no more of them."""
+        self.patch(parts, "GATES", {"types": ("echo one; {python} -c 'raise SystemExit(3)'", "echo two {folder}")})
+        ended = run("types", coverage=True)
+        self.assertEqual((ended.status, ended.output), (3, "one\n"))
+
+    def test_folder(self) -> None:
+        """A gate has a folder of its own."""
+        self.patch(parts, "GATES", {"types": ("echo {folder}",)})
+        self.assertEqual(run("types", coverage=False).output, "_trial_temp.types\n")
+
+    def test_counted(self) -> None:
+        """The summary of continuous integration counts each gate."""
+        (names,) = re.findall(r"\^part \(\?:(.*?)\)", (ROOT / ".ci" / "summary.py").read_text("utf-8"))
+        self.assertEqual(set(names.split("|")), set(GATES))
 
 
 class RunTests(SynchronousTestCase):
