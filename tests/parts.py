@@ -81,8 +81,8 @@ SELECTED: Final = {
         "tests.interop.test_kill.KillTests.test_kill",
         "tests.interop.test_stores.GoldenStoreTests.test_crash",
         "tests.interop.test_stores.BackTests.test_back",
-        "tests.interop.test_ha.OurSlaveTests.test_bytes",
-        "tests.interop.test_ha.RealSlaveTests.test_bytes",
+        "tests.interop.test_ha.OurSlaveTests.test_followed",
+        "tests.interop.test_ha.RealSlaveTests.test_followed",
     ),
     "smoke-console": (
         "tests.ops.console.test_many.ManyTests.test_cold",

@@ -159,18 +159,35 @@ class SameLogTests(Mixed):
         self.client.ask("load.stop", name=topic)
         self.assertEqual(call.result()["failed"], 0, "sends that failed while only the slave was hit")
 
-    def test_bytes(self) -> None:
-        """The slave's log has the master's bytes: from before its start, during sends, after kills, emptied."""
-        topic = self.name("bytes")
+    def started(self, topic: str) -> Call:
+        """Start the slave behind a master that has messages; return a load that goes on."""
         self.topic(topic)
         sent = self.client.start("send", topic=topic, count=3000, size=900, **self.where).all_of("sent")
         self.assertEqual({event["status"] for event in sent}, {"SEND_OK"})
         self.pair.start_slave()
         found = self.assert_equal_logs()
         self.assertEqual(found.begin, found.end // _FILE * _FILE, "an empty slave begins with the master's last file")
-
         load = self.load(topic)
         load.wait_for("acked", 500, 60)
+        return load
+
+    def ended(self, load: Call, topic: str) -> None:
+        """End the load, and compare the logs."""
+        self.stop_load(load, topic)
+        found = self.assert_equal_logs()
+        self.assertGreater(found.end - found.begin, 0)
+
+    def test_followed(self) -> None:
+        """The slave's log has the master's bytes: from before its start, and during sends."""
+        topic = self.name("followed")
+        load = self.started(topic)
+        load.wait_for("acked", load.count("acked") + 500, 60)
+        self.ended(load, topic)
+
+    def test_bytes(self) -> None:
+        """The slave's log has the master's bytes: from before its start, during sends, after kills, emptied."""
+        topic = self.name("bytes")
+        load = self.started(topic)
         for _ in range(2):
             self.pair.slave.kill()
             load.wait_for("acked", load.count("acked") + 300, 60)
@@ -180,9 +197,7 @@ class SameLogTests(Mixed):
         load.wait_for("acked", load.count("acked") + 300, 60)
         self.pair.start_slave()
         load.wait_for("acked", load.count("acked") + 1000, 60)
-        self.stop_load(load, topic)
-        found = self.assert_equal_logs()
-        self.assertGreater(found.end - found.begin, 0)
+        self.ended(load, topic)
 
 
 class FollowingTests(SameLogTests):
