@@ -10,7 +10,6 @@ import queue
 import tempfile
 import threading
 from collections.abc import Callable
-from typing import Any
 
 from smartgo import (
     CallFailed,
@@ -26,12 +25,14 @@ from smartgo import (
     ReplyTimedOut,
     ResetTarget,
     SendStatus,
-    SettingError,
     Sql,
+    Tracing,
     TransactionState,
     lag_of,
 )
-from tests.client.facecluster import WAIT, Cluster, Heard, check, raised, same
+from smartgo.schema.topics import TRACE_TOPIC
+from tests.client.facecluster import WAIT, Cluster, Heard, bodies_of, check, raised, same
+from tests.client.litecases import lite_assigned, lite_pull
 
 
 def send(cluster: Cluster) -> None:
@@ -295,56 +296,6 @@ def request(cluster: Cluster) -> None:
     raised(ReplyTimedOut, lambda: cluster.do(producer.request, Message(topic=topic, body=b"again"), 1.0))
 
 
-def lite_pull(cluster: Cluster) -> None:
-    """A lite pull consumer that subscribes polls its topic, and goes on behind what it committed."""
-    topic, group = cluster.topic("litepull"), cluster.group("g")
-    for bodies in ({b"%d" % n for n in range(8)}, {b"8", b"9"}):
-        cluster.send(topic, *sorted(bodies))
-        consumer = cluster.lite(group)
-        cluster.do(consumer.subscribe, topic)
-        cluster.do(consumer.start)
-        messages = poll(cluster, consumer, len(bodies))
-        same(set(bodies_of(messages)), bodies)
-        cluster.do(consumer.commit)
-        wait_committed(cluster, consumer, messages[-1])
-        cluster.do(consumer.stop)
-    raised(CallFailed, lambda: cluster.do(consumer.poll))
-
-
-def lite_assigned(cluster: Cluster) -> None:
-    """A lite pull consumer reads the queues that are assigned, leaves out what is paused, and seeks."""
-    topic = cluster.topic("assigned")
-    consumer = cluster.lite(cluster.group("g"))
-    queues = cluster.do(consumer.fetch_queues, topic)
-    for at, queue_ in enumerate(queues[:2]):
-        for number in range(3):
-            cluster.do(cluster.producer.send_to, Message(topic=topic, body=b"%d-%d" % (at, number)), queue_)
-    cluster.do(consumer.assign, queues[:1])
-    cluster.do(consumer.start)
-    same(bodies_of(poll(cluster, consumer, 3)), [b"0-0", b"0-1", b"0-2"])
-    cluster.do(consumer.seek, queues[0], 1)
-    same(bodies_of(poll(cluster, consumer, 2)), [b"0-1", b"0-2"])
-    raised(SettingError, lambda: cluster.do(consumer.seek, queues[1], 0))
-    cluster.do(consumer.assign, queues[:2])
-    same(cluster.do(getattr, consumer, "queues"), list(queues[:2]))
-    same(bodies_of(poll(cluster, consumer, 3)), [b"1-0", b"1-1", b"1-2"])
-    cluster.do(consumer.pause, queues[:1])
-    for queue_ in queues[:2]:
-        cluster.do(consumer.seek_to_begin, queue_)
-    same(bodies_of(poll(cluster, consumer, 3)), [b"1-0", b"1-1", b"1-2"])
-    same(cluster.do(consumer.poll, 0.0), [])
-    cluster.do(consumer.resume, queues[:1])
-    same(bodies_of(poll(cluster, consumer, 3)), [b"0-0", b"0-1", b"0-2"])
-    cluster.do(consumer.seek_to_end, queues[0])
-    cluster.do(cluster.producer.send_to, Message(topic=topic, body=b"last"), queues[0])
-    same(bodies_of(poll(cluster, consumer, 1)), [b"last"])
-
-
-def wait_committed(cluster: Cluster, consumer: Any, message: ReceivedMessage) -> None:
-    """Wait until the broker knows that a message was consumed, which it is told without an answer."""
-    cluster.until(lambda: cluster.do(consumer.committed, message.queue) == message.queue_offset + 1)
-
-
 def pulled(cluster: Cluster, queue_: MessageQueue, offset: int, number: int) -> list[ReceivedMessage]:
     """Return so many messages of a queue; RocketMQ shows them to consumers a moment after they were stored."""
     found: list[ReceivedMessage] = []
@@ -355,19 +306,35 @@ def pulled(cluster: Cluster, queue_: MessageQueue, offset: int, number: int) -> 
     return found
 
 
-def poll(cluster: Cluster, consumer: Any, number: int) -> list[ReceivedMessage]:
-    """Return so many polled messages; fail if a poll has none."""
-    found: list[ReceivedMessage] = []
-    while len(found) < number:
-        messages = cluster.do(consumer.poll, WAIT)
-        check(messages, "no message")
-        found += messages
-    return found
+def trace(cluster: Cluster) -> None:
+    """A client with traces writes what it sent to the topic that it was given, by a name or by L{Tracing}."""
+    topic, traces = cluster.topic("traced"), cluster.topic("traces")
+    choices: list[tuple[object, str]] = [(True, TRACE_TOPIC), (traces, traces), (Tracing(messages=traces), traces)]
+    for number, (choice, written) in enumerate(choices):
+        client = cluster.another_client(f"{cluster.unique}-{number}", trace=choice)
+        try:
+            producer = cluster.do(cluster.face.kind("Producer"), client, cluster.group("traced"))
+            cluster.do(producer.start)
+            sent = cluster.do(producer.send, Message(topic=topic, body=b"x")).message_id
+        finally:
+            cluster.do(client.stop)  # writes the traces that are left
+        wait_written(cluster, written, sent.encode())
 
 
-def bodies_of(messages: list[ReceivedMessage]) -> list[bytes]:
-    """Return the bodies of messages."""
-    return [one.body for one in messages]
+def wait_written(cluster: Cluster, topic: str, text: bytes) -> None:
+    """Wait until a message with a text stands in a topic, which the first of its messages creates."""
+    puller = cluster.puller(cluster.group("g"))
+
+    def found() -> bool:
+        try:
+            queues = cluster.do(puller.queues, topic)
+        except PeerRefused:
+            return False
+        ends = [(one, cluster.do(puller.max_offset, one)) for one in queues]
+        bodies = [body for one, end in ends for body in bodies_of(pulled(cluster, one, 0, end))]
+        return any(text in body for body in bodies)
+
+    cluster.until(found)
 
 
 def refusals(cluster: Cluster) -> None:
@@ -385,7 +352,8 @@ def refusals(cluster: Cluster) -> None:
 
 CASES: tuple[Callable[[Cluster], None], ...] = (
     send, send_to, send_by, batch, one_way, delay, push, batches, orderly, broadcast, pull, tags, sql, retry,
-    stop_commits, admin, transactions, request, lite_pull, lite_assigned, refusals,
+    stop_commits, admin, transactions, request, lite_pull, lite_assigned, trace,
+    refusals,
 )  # fmt: skip
 """
 The cases of an open cluster. Its brokers need C{enablePropertyFilter}, and C{transactionCheckInterval} and

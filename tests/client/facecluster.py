@@ -41,9 +41,9 @@ class Cluster:
         self.unique = f"{face.name}{next(self._numbers)}"
         self._producer: Any = None
 
-    def another_client(self, instance: str) -> Any:
-        """Return one more client, for the case to stop."""
-        return self.face.client(self.registry, instance=instance, **self.options)
+    def another_client(self, instance: str, **more: Any) -> Any:
+        """Return one more client, for the case to stop. @param more: options of this one."""
+        return self.face.client(self.registry, instance=instance, **self.options, **more)
 
     def topic(self, name: str) -> str:
         """Return the name of a new topic."""
@@ -149,3 +149,8 @@ def raised(kind: type[Exception], call: Callable[[], object]) -> Any:
         check(type(error) is kind, error)
         return error
     raise AssertionError(f"not raised: {kind.__name__}; returned {result!r}")
+
+
+def bodies_of(messages: list[ReceivedMessage]) -> list[bytes]:
+    """Return the bodies of messages."""
+    return [one.body for one in messages]

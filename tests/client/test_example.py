@@ -91,6 +91,13 @@ class ExampleTests(ClusterCase):
         self.assertEqual(await count(), 1)
 
     @coroutine
+    async def test_transactions_blocking(self) -> None:
+        """The example of transactions that blocks takes one order and rolls back the other."""
+        example, lines = self.load("transactions_blocking.py")
+        await deferToThread(example["work"], self.node.registry)
+        self.assertEqual(lines, ["order of 7 apples: COMMIT", "order of -1 apples: ROLLBACK", "orders: 1"])
+
+    @coroutine
     async def test_request_reply(self) -> None:
         """The example of requests has an answer to each of its questions."""
         example, lines = self.load("request_reply.py")
@@ -110,3 +117,10 @@ class ExampleTests(ClusterCase):
         example, lines = self.load("lite_pull.py")
         await example["work"](self.reactor, self.node.registry)
         self.assertEqual(lines, ["polled 10 messages", "first again: number 0"])
+
+    @coroutine
+    async def test_lite_pull_asyncio(self) -> None:
+        """The example of the lite pull consumer on asyncio polls ten messages."""
+        example, lines = self.load("lite_pull_asyncio.py")
+        await deferToThread(lambda: asyncio.run(example["work"](self.node.registry)))
+        self.assertEqual(lines, ["polled 10 messages"])
