@@ -69,11 +69,13 @@ class AccessControl:
     The rules in force.
 
     @ivar checks_producer_groups: whether a client needs PUB for the producer groups that it joins.
+    @ivar problem: why the files as they are now are not in force; empty where they are.
     """
 
     def __init__(self, rules: AccessRules, checks_producer_groups: bool = False) -> None:
         self._rules = rules
         self.checks_producer_groups = checks_producer_groups
+        self.problem = ""
         self._replaced: ObserverList[[]] = ObserverList("new access rules")
 
     @property

@@ -57,6 +57,7 @@ class Broker(Service):
     @ivar opened: the broker with its store, from the moment that this is recovered; it can be asked after the stop too.
     @ivar ready: fires with this once clients can connect and every registry was told, or fails with why not.
     @ivar access_key: signs requests of this process; C{None} where they are not signed.
+    @ivar access: the rules of access control; C{None} where it is off.
     @ivar address: C{host:port} that clients are told.
     @ivar tables: the files that are read at the start, each with what reads it.
     """
@@ -87,7 +88,7 @@ class Broker(Service):
         config, root = configuration.broker, configuration.store.store_path_root_dir
         security = BrokerSecurity() if security is None else security
         sign = None if security.key is None else security.key.sign_unsigned
-        self.access_key = security.key
+        self.access_key, self.access = security.key, security.control
         dialled = ListenerMux()
         client = RemotingClient(env, sweeper, listener=dialled, security=CallSecurity(security.client, sign=sign))
         self._network = BrokerNetwork(sweeper, security, limits, client, dialled)

@@ -106,7 +106,9 @@ class OpenBroker:
         if self.spans is not None and not self.is_slave:
             self.stored_spans = StoredSpans(env.clock, store, self.spans)
         self.replication = self._make_replication()
-        self.runtime_info = RuntimeInfo(env.files, configuration.store, store, self.delay, self.replication)
+        self.runtime_info = RuntimeInfo(
+            env.files, configuration.store, store, self.delay, self.replication, self.access
+        )
         registrar = self.registrar = Registrar(
             env.clock, network.client.ask, self.topics, identity, settings.current, env.random.fraction, env.buggify
         )

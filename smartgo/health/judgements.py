@@ -230,6 +230,14 @@ _ALERTS: Final = (
         of_process("registriesWithoutUs"), lasting=60,
     ),
     Judgement(
+        "access-files-refused", "warning", 0, "state", "process",
+        "refused its access control files: the rules from before stay in force",
+        "The access control files of this process were changed and cannot be used: the rules from before stay in force,"
+        " and no change of an account or a permission counts.",
+        "Its log names the file and the reason, as does smartgo config check.",
+        of_process("accessFilesRefused"), lasting=30,
+    ),
+    Judgement(
         "replica-diverged", "critical", 0, "state", "broker",
         "its log differs from its master's, and nothing is copied{reason}",
         "The slave's log differs from its master's. Nothing is copied until somebody decides which of the two is"

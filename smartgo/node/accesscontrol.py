@@ -87,7 +87,6 @@ class AccessService(Service):
     @ivar hook: asks them about each request of a port.
     @ivar key: signs the requests of this process. One that is not set by anybody is made here; it is an
         administrator's in this process alone, and nobody else knows it.
-    @ivar problem: why the files as they are now are not in force; empty where they are.
     """
 
     _log = Logger()
@@ -113,7 +112,6 @@ class AccessService(Service):
             key = AccessKey(f"smartgo-{env.random.token(_KEY_SIZE).hex()}", env.random.token(_SECRET_SIZE).hex())
             self._made = (AccessAccount(key, Rights(admin=True)),)
         self.key = key
-        self.problem = ""
         self._stamp: Stamp | None = files.stamp()  # of what is in force
         self._seen = self._stamp  # at the last look of the thread that reads the files
         self._noted: tuple[str, ...] = ()
@@ -166,20 +164,22 @@ class AccessService(Service):
     def _changed(self, read: tuple[Stamp, AccessRules] | None) -> None:
         if read is not None:
             self.apply(*read)
+        elif self._seen == self._stamp:
+            self.control.problem = ""  # the files are again as they were when they were read
 
     def _failed(self, failure: Failure) -> None:
         """Keep the rules, and tell once why the files are of no use; they are read again at the next look."""
         problem = str(failure.value)
         if failure.check(SettingError) is None:
             self._log.failure("the access control files cannot be read", failure)
-        elif problem != self.problem:
+        elif problem != self.control.problem:
             self._log.error("access control stays as it was: {problem}", problem=problem)
-        self.problem = problem
+        self.control.problem = problem
 
     def apply(self, stamp: Stamp, rules: AccessRules) -> None:
         """Put rules that were read in force, for open connections as well."""
         self._stamp = stamp
-        self.problem = ""
+        self.control.problem = ""
         self.control.replace(self._with_own(rules))
         self._log.info("access control: {count} accounts are in force", count=len(rules.accounts))
         self._tell_notes()
@@ -194,7 +194,7 @@ class AccessService(Service):
         try:
             rules = self.files.read()
         except SettingError as error:
-            self.problem = str(error)
+            self.control.problem = str(error)
             raise
         self.apply(stamp, rules)
 

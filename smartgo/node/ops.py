@@ -213,6 +213,9 @@ class LocalNode:
         if self._stalls is not None:
             found["reactorStalls"] = self._stalls.count
             found["reactorLongestStallSeconds"] = round(self._stalls.longest, 6)
+        controls = [one.access for one in self._services if one.access is not None]
+        if controls:
+            found["accessFilesRefused"] = float(any(one.problem for one in controls))
         for service in self._services:
             if not isinstance(service, Broker):
                 continue

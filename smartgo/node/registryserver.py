@@ -33,6 +33,7 @@ class Registry(MultiService):
     @ivar memory_budget: the memory that peers may make this process keep.
     @ivar slow_turns: what held the reactor of this process up.
     @ivar access_key: signs requests of this process; C{None} where they are not signed.
+    @ivar access: the rules of access control; C{None} where it is off.
     @ivar tables: the files that are read at the start, each with what reads it.
     """
 
@@ -65,6 +66,7 @@ class Registry(MultiService):
             tls,
         )
         self.access_key = None if access is None else access.key
+        self.access = None if access is None else access.control
         self.memory_budget = sweeper.budget
         self.slow_turns = sweeper.slow
         self._server.sweeper.when_stood_still(self._registry.stood_still)

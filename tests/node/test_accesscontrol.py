@@ -59,15 +59,28 @@ class FollowingTests(SynchronousTestCase):
         self.assertEqual(self.names(), ["a-sender", "an-admin"])
         lay(self.env, RULES.replace("a-sender", "the-seller"))
         self.pass_period()
-        self.assertEqual((self.names(), self.access.problem), (["an-admin", "the-seller"], ""))
+        self.assertEqual((self.names(), self.access.control.problem), (["an-admin", "the-seller"], ""))
         lay(self.env, "accounts: [")
         for _ in range(3):
             self.pass_period()
         self.assertEqual(self.names(), ["an-admin", "the-seller"])
-        self.assertIn("the access control file is no YAML", self.access.problem)
+        self.assertIn("the access control file is no YAML", self.access.control.problem)
         lay(self.env, RULES)
         self.pass_period()
-        self.assertEqual((self.names(), self.access.problem), (["a-sender", "an-admin"], ""))
+        self.assertEqual((self.names(), self.access.control.problem), (["a-sender", "an-admin"], ""))
+
+    def test_put_back(self) -> None:
+        """A file that is put back as it was, its time of change as well, leaves no problem."""
+        self.access = service(self.env)
+        self.access.startService()
+        self.addCleanup(self.access.stopService)
+        stamp = self.access.files.stamp()
+        lay(self.env, "accounts: [")
+        self.pass_period()
+        self.assertIn("no YAML", self.access.control.problem)
+        with patch.object(RuleFiles, "stamp", return_value=stamp):
+            self.pass_period()
+            self.assertEqual(self.access.control.problem, "")
 
     def test_half_written(self) -> None:
         """A file that changes from look to look is read when it has stayed the same for one."""
@@ -104,7 +117,7 @@ class FollowingTests(SynchronousTestCase):
         self.assertEqual(self.names(), ["a-sender", "an-admin"])
         lay(self.env, RULES.replace("a-sender", "the-seller"))
         self.access.reload()
-        self.assertEqual((self.names(), self.access.problem), (["an-admin", "the-seller"], ""))
+        self.assertEqual((self.names(), self.access.control.problem), (["an-admin", "the-seller"], ""))
 
     def test_own_key(self) -> None:
         """Where no key is set, one is made that nobody else has; it stays in force when the file changes."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from smartgo.auth.connections import AccessControl
 from smartgo.broker.cluster.replicationstate import Replication, replication_info
 from smartgo.broker.settings.storesettings import size_text
 from smartgo.broker.stages.delaydelivery import DelayDelivery
@@ -25,7 +26,10 @@ class RuntimeInfo:
         store: OpenStore,
         delay: DelayDelivery,
         replication: Replication,
+        access: AccessControl | None = None,
     ) -> None:
+        """@param access: the rules of access control; C{None} where it is off."""
+        self._access = access
         self._files = files
         self._config = config
         self._store = store
@@ -80,6 +84,8 @@ class RuntimeInfo:
             # RocketMQ has nothing of this; a slave has it where it cannot copy.
             info[refusalkind.KIND] = refusal.kind.value
             info[refusalkind.WORDS] = refusal.words
+        if self._access is not None and self._access.problem:
+            info["accessFilesRefused"] = "1"  # nor of this; the words would tell clients of accounts
         obstacle = self._store.cleaner.obstacle
         if obstacle is not None:
             info[refusalkind.OBSTACLE] = obstacle  # nor of this

@@ -287,6 +287,7 @@ class Diagnosis:
             found.append(fullness(subject, disk, table.get("commitLogDirCapacity", "")))
         regions = number(table, "damagedRegions") or 0
         found += judged("log-damaged", subject, regions, f"{regions:.0f}")
+        found += judged("access-files-refused", subject, number(table, "accessFilesRefused") or 0)
         behind = number(table, "dispatchBehindBytes") or 0
         found += judged("dispatch-behind", subject, behind, size_text(behind))
         slow = number(table, "putLatency99") or 0

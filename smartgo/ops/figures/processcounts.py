@@ -11,6 +11,7 @@ _COUNTS: Final = (
     ("putFailures", "putMessageFailedTimes"),
     ("damagedRegions", "damagedRegions"),
     ("reactorStalls", "reactorStalls"),
+    ("accessFilesRefused", "accessFilesRefused"),
 )
 """Figures of a process, and the rows of the runtime information with them."""
 
@@ -18,7 +19,8 @@ _COUNTS: Final = (
 def counts_of(told: Mapping[str, str]) -> dict[str, float]:
     """Return figures of a broker's process that alerts judge."""
     counts = {figure: number_of(told, name) for figure, name in _COUNTS if name in told}
-    counts.setdefault("damagedRegions", 0.0)  # told only where there are some
+    for figure in ("damagedRegions", "accessFilesRefused"):  # told only where there are some
+        counts.setdefault(figure, 0.0)
     counts["storeRefuses"] = float(refusalkind.WORDS in told)
     return counts
 

@@ -9,6 +9,8 @@ from twisted.internet.defer import Deferred
 from twisted.internet.protocol import Factory, Protocol
 from twisted.python.failure import Failure
 
+from smartgo.auth.accounts import AccessRules
+from smartgo.auth.connections import AccessControl
 from smartgo.broker.broker import Broker
 from smartgo.broker.settings.changes import Who
 from smartgo.cli.support.diagnosisresults import NOTE, OK, PROBLEM, WARNING, refusal, replication, unwritable
@@ -331,6 +333,16 @@ class DoctorTests(Examining):
         said = self.examine(status=1)["problem", "broker broker-a"]
         self.assertEqual(said, f"damaged regions in its log: 1 | {JUDGEMENTS['log-damaged'].advice}")
         self.assertIn("1 problem", self.invoke("doctor", status=1).stderr)
+
+    def test_refused_access_files(self) -> None:
+        """Access control files that a broker refused are a warning, with the advice of the alert."""
+        access = AccessControl(AccessRules())
+        self.patch(self.cluster.broker.runtime_info, "_access", access)
+        self.assertNotIn("access control", str(self.examine()))
+        access.problem = "/conf/plain_acl.yml: the access control file is no YAML"
+        advice = JUDGEMENTS["access-files-refused"].advice
+        said = self.examine()["warning", "broker broker-a"]
+        self.assertEqual(said, f"refused its access control files: the rules from before stay in force | {advice}")
 
     def test_removed_unread(self) -> None:
         """A group whose messages were removed before it read them is told how many it lost."""

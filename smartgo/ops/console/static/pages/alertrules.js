@@ -28,6 +28,7 @@ export const RULES = [
   "connections-turned-away",
   "held-pulls",
   "registration-refused",
+  "access-files-refused",
   "replica-diverged",
   "replica-alone",
   "replica-behind",
