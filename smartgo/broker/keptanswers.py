@@ -9,7 +9,12 @@ reliability D2).
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from functools import partial
 from typing import Final
+
+from twisted.internet.defer import Deferred
+from twisted.logger import Logger
+from twisted.python.failure import Failure
 
 from smartgo.errors import ServiceNotAvailable
 from smartgo.remoting.dispatch import STOPPING
@@ -24,6 +29,28 @@ REMARKS: Final = {
 }
 
 _LENGTH: Final = 4  # bytes before a frame
+
+_log = Logger()
+
+
+def tell_when(waiting: Deferred[PutStatus] | None, tell: Callable[[Callable[[bytes], bytes] | None], None]) -> None:
+    """
+    Tell when kept answers may leave; see L{RunSource.when_durable<smartgo.net.hub.RunSource.when_durable>}.
+
+    @param waiting: the status of what they are about; C{None}: it is durable. If it fails, which is a bug, the messages
+        are stored all the same, and the answers say that no flush was waited for to its end.
+    """
+    if waiting is None:
+        tell(None)
+        return
+    waiting.addErrback(_unknown)
+    waiting.addCallback(lambda status: tell(None if status is PutStatus.OK else partial(weaker, status)))
+    waiting.addErrback(lambda failure: _log.failure("kept answers cannot leave", failure))
+
+
+def _unknown(failure: Failure) -> PutStatus:
+    _log.failure("it cannot be told whether stored messages are durable", failure)
+    return PutStatus.FLUSH_DISK_TIMEOUT
 
 
 def weaker(status: PutStatus, answers: bytes) -> bytes:

@@ -307,6 +307,6 @@ class Master(Service):
             return succeed(PutStatus.SLAVE_NOT_AVAILABLE)
         return self._waiting.wait(end)
 
-    def is_busy(self) -> bool:
-        """See L{IFlushPolicy.is_busy}: slaves are sent what is appended at once, where a send waits for them."""
+    def may_wait(self) -> bool:
+        """See L{IFlushPolicy.may_wait}: not where a send waits for slaves, which are sent what is appended at once."""
         return not self._settings.sync

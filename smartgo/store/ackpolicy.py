@@ -24,9 +24,9 @@ class AllOf:
             return first
         return second if first is None else Deferred.fromCoroutine(_both(first, second))
 
-    def is_busy(self) -> bool:
-        """See L{IFlushPolicy.is_busy}."""
-        return bool(self._first.is_busy() and self._second.is_busy())
+    def may_wait(self) -> bool:
+        """See L{IFlushPolicy.may_wait}."""
+        return bool(self._first.may_wait() and self._second.may_wait())
 
 
 async def _both(first: Deferred[PutStatus], second: Deferred[PutStatus]) -> PutStatus:

@@ -128,8 +128,8 @@ class Flusher:
             return self.wait(end)
         return succeed(PutStatus.FLUSH_DISK_TIMEOUT) if self._refused else None
 
-    def is_busy(self) -> bool:
-        """See L{IFlushPolicy.is_busy}: a flush is under way, and the next one begins when it is done."""
+    def may_wait(self) -> bool:
+        """See L{IFlushPolicy.may_wait}: it may while a flush is under way; the next one begins when that is done."""
         return self._running
 
     def wait(self, end: int) -> Deferred[PutStatus]:

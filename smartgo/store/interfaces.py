@@ -216,8 +216,12 @@ class IFlushPolicy(Interface):
     def durable(end: int) -> Deferred[PutStatus] | None:
         """C{None}: now. Else fires when the log is safe up to physical offset C{end}, or with what happened instead."""
 
-    def is_busy() -> bool:
-        """Tell whether what is appended now waits for work under way, so that to tell of it at once wins nothing."""
+    def may_wait() -> bool:
+        """
+        Tell whether the end of a run may wait for more to be appended.
+
+        It may where nothing begins with it: work is under way that what was appended waits for, or nothing waits.
+        """
 
 
 class IMessageStore(Interface):

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import socket
-from typing import ClassVar
+from collections.abc import Callable
+from typing import Any, ClassVar
 
 import msgspec
 from twisted.internet.defer import Deferred
+from twisted.python.failure import Failure
 from twisted.trial.unittest import SynchronousTestCase
 
-from smartgo.broker.keptanswers import REMARKS, given_up, weaker
+from smartgo.broker.keptanswers import REMARKS, given_up, tell_when, weaker
 from smartgo.core import IS_COMPILED
 from smartgo.ha.master import Master
 from smartgo.net.link import Link
@@ -54,6 +56,26 @@ class WeakerTests(SynchronousTestCase):
         raw, wanted = self.answers()
         self.assertEqual(given_up(raw), b"".join([encode(request.answer(14, STOPPING)) for request, _ in wanted]))
         self.assertEqual((given_up(b""), weaker(PutStatus.FLUSH_DISK_TIMEOUT, b"")), (b"", b""))
+
+    def test_told(self) -> None:
+        """Answers leave as they are where the status is good, else as weaker ones; once, and also if a policy fails."""
+        raw, _ = self.answers()
+        bug = Failure(ZeroDivisionError())
+        cases: tuple[tuple[Deferred[Any] | None, object, PutStatus | None], ...] = (
+            (None, None, None), (Deferred(), PutStatus.OK, None),
+            (Deferred(), PutStatus.FLUSH_SLAVE_TIMEOUT, PutStatus.FLUSH_SLAVE_TIMEOUT),
+            (Deferred(), bug, PutStatus.FLUSH_DISK_TIMEOUT),
+        )  # fmt: skip
+        for waiting, result, status in cases:
+            told: list[Callable[[bytes], bytes] | None] = []
+            tell_when(waiting, told.append)
+            if waiting is not None:
+                self.assertEqual(told, [])
+                waiting.callback(result)
+            (change,) = told
+            said = raw if change is None else change(raw)
+            self.assertEqual(said, raw if status is None else weaker(status, raw))
+        self.assertEqual(len(self.flushLoggedErrors(ZeroDivisionError)), 1)
 
 
 class KeptCase(SynchronousTestCase):

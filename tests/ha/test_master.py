@@ -474,12 +474,12 @@ class DurableTests(MasterCase):
         self.assertIsNone(master.durable(1000))
         self.wire(master, 500)
         self.assertIsNone(master.durable(1000))
-        self.assertTrue(master.is_busy())
+        self.assertTrue(master.may_wait())
 
     def test_no_slave(self) -> None:
         """Without a slave that has reported sends learn so at once."""
         master = self.make_master(sync=True)
-        self.assertFalse(master.is_busy())
+        self.assertFalse(master.may_wait())
         self.assertEqual(self.successResultOf(self.wait(master, 1000)), PutStatus.SLAVE_NOT_AVAILABLE)
         slave = self.wire(master)
         self.assertEqual(self.successResultOf(self.wait(master, 1000)), PutStatus.SLAVE_NOT_AVAILABLE)

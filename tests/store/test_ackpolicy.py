@@ -30,7 +30,7 @@ class Replicas:
         self.asked.append((end, Deferred()))
         return self.asked[-1][1] if self.waits else None
 
-    def is_busy(self) -> bool:
+    def may_wait(self) -> bool:
         """Return false, except where nobody waits."""
         return not self.waits
 
@@ -55,10 +55,10 @@ class DemandTests(StoreTestCase):
         """Two policies are one."""
         verifyObject(IFlushPolicy, AllOf(Replicas(), Replicas()))
 
-    def test_busy(self) -> None:
-        """Two policies are busy where both are: a flush under way is no reason to let a slave wait."""
+    def test_may_wait(self) -> None:
+        """The end of a run may wait where both allow it: a flush under way is no reason to let a slave wait."""
         for first, second in product((False, True), repeat=2):
-            self.assertEqual(AllOf(Replicas(not first), Replicas(not second)).is_busy(), first and second)
+            self.assertEqual(AllOf(Replicas(not first), Replicas(not second)).may_wait(), first and second)
 
     def test_neither_waits(self) -> None:
         """Where neither disk nor policy wants to wait, nobody does."""

@@ -164,16 +164,16 @@ class SyncTests(FlushTestCase):
     def test_group(self) -> None:
         """One flush serves all that wait at its start (D7)."""
         store = self.start(sync_flush=True)
-        self.assertFalse(store.ack_policy.is_busy())
+        self.assertFalse(store.ack_policy.may_wait())
         first = self.put(store, 10)
-        self.assertEqual((self.waiting(), store.ack_policy.is_busy()), (1, True))
+        self.assertEqual((self.waiting(), store.ack_policy.may_wait()), (1, True))
         groups = [self.put(store, 10) for _ in range(10)]
         self.flush()
         self.assertEqual(self.results(first), [PutStatus.OK] * 10)
         self.flush()
         for one in groups:
             self.assertEqual(self.results(one), [PutStatus.OK] * 10)
-        self.assertEqual((self.waiting(), store.ack_policy.is_busy()), (0, False))
+        self.assertEqual((self.waiting(), store.ack_policy.may_wait()), (0, False))
 
     def test_already_flushed(self) -> None:
         """What is flushed already needs no wait."""

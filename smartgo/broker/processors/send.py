@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from functools import partial
 from typing import TYPE_CHECKING, Final
 
 from twisted.internet.defer import Deferred
@@ -11,7 +10,7 @@ from twisted.python.failure import Failure
 from zope.interface import implementer
 
 from smartgo.broker.interfaces import IBroker, ISendStage
-from smartgo.broker.keptanswers import REMARKS, given_up, weaker
+from smartgo.broker.keptanswers import REMARKS, given_up, tell_when
 from smartgo.broker.processors.requestcodes import answered_by
 from smartgo.broker.processors.sendadmission import SendAdmission
 from smartgo.broker.send import Send
@@ -229,15 +228,11 @@ class SendProcessor(Processor):
 
     def awaited(self) -> bool:
         """See L{IRunTaker.awaited}. Where answers wait, a run that ends begins a flush, and is sent to slaves."""
-        return self._long_polls.count > 0 or (self._sync and not self._store.ack_policy.is_busy())
+        return self._long_polls.count > 0 or (self._sync and not self._store.ack_policy.may_wait())
 
     def when_durable(self, end: int, tell: Callable[[Callable[[bytes], bytes] | None], None]) -> None:
         """See L{RunSource.when_durable<smartgo.net.hub.RunSource.when_durable>}."""
-        waiting = self._store.ack_policy.durable(end)
-        if waiting is None:
-            tell(None)
-        else:
-            waiting.addCallback(lambda status: tell(None if status is PutStatus.OK else partial(weaker, status)))
+        tell_when(self._store.ack_policy.durable(end), tell)
 
     def given_up(self, answers: bytes) -> bytes:
         """See L{RunSource.given_up<smartgo.net.hub.RunSource.given_up>}."""
