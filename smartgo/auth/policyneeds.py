@@ -33,6 +33,7 @@ _ADMIN_READ: Final = frozenset(
         RequestCode.GET_KVLIST_BY_NAMESPACE, RequestCode.QUERY_DATA_VERSION, RequestCode.GET_NAMESRV_CONFIG,
         RequestCode.AUTH_GET_USER, RequestCode.AUTH_LIST_USER, RequestCode.AUTH_GET_ACL, RequestCode.AUTH_LIST_ACL,
         RequestCode.GET_RETENTION, RequestCode.GET_STORE_STATE, RequestCode.FIND_MISSING_QUEUES,
+        RequestCode.LIST_TRANSACTIONS,
     }
 )  # fmt: skip
 """Codes of administrators that change nothing, and tell no message."""

@@ -168,6 +168,14 @@ class DecisionTests(SynchronousTestCase):
             self.assertEqual(authorize(maker, code, [(topic, ANY)]).allowed, allowed, (code, topic))
         self.assertFalse(authorize(maker, 17, []).allowed)
 
+    def test_transactions(self) -> None:
+        """To list transactions, which changes nothing, is to get; to resume the check of one is to update."""
+        for action, listed, resumed in (("Get", True, False), ("Update", False, True)):
+            reader = user(f"Cluster:{CLUSTER} {action} Allow")
+            for code, allowed in ((RequestCode.LIST_TRANSACTIONS, listed),
+                                  (RequestCode.RESUME_CHECK_HALF_MESSAGE, resumed)):  # fmt: skip
+                self.assertEqual(authorize(reader, int(code), []).allowed, allowed, (action, code))
+
     def test_traces(self) -> None:
         """Every user may write traces; commits without a topic need some topic to publish to."""
         self.assertTrue(authorize(user(), 310, [(TRACE_TOPIC, PUB)]).allowed)

@@ -68,6 +68,8 @@ class TransactionStates:
         )
         if asked.id:
             table.rows = await self._find(asked.id)
+        elif asked.count <= 0:
+            table.next = -1  # there is no row to go on from
         elif asked.given_up:
             table.rows, table.next = await self._given_up(asked)
         else:
@@ -91,7 +93,7 @@ class TransactionStates:
     async def _given_up(self, asked: ListTransactionsRequest) -> tuple[list[TransactionEntry], int]:
         low, high = self._store.bounds(CHECK_MAX_TIME_TOPIC, 0)
         end = high if asked.begin < 0 else min(asked.begin, high)
-        begin = max(low, end - max(0, min(asked.count, GIVEN_UP_ROWS)))
+        begin = max(low, end - min(asked.count, GIVEN_UP_ROWS))
         rows = []
         for unit in reversed(self._store.units(CHECK_MAX_TIME_TOPIC, 0, begin, max(0, end - begin))):
             try:

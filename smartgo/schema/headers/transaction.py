@@ -47,7 +47,7 @@ class ListTransactionsRequest(Header, gc=False):
 
     @ivar given_up: those that were given up, newest first; else the undecided ones, oldest copies first.
     @ivar begin: where to go on: C{next} of the answer before; -1: at the beginning.
-    @ivar count: rows, at most; the broker has a limit of its own.
+    @ivar count: rows, at most; the broker has a limit of its own. 0 or less: the figures of the broker alone.
     @ivar group: only those of one producer group; empty: of all.
     @ivar topic: only those for one topic; empty: for all.
     @ivar id: only the one with this UNIQ_KEY, or with a copy that has this offset id; the other fields do not count.

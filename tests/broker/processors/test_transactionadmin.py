@@ -99,11 +99,21 @@ class PendingTests(StateCase):
             send_half(self.cluster, f"U{number}", group="odd" if number % 2 else "even")
         table = self.asked(count=2)
         self.assertEqual(([one.id for one in table.rows], table.next), (["U0", "U1"], 2))
-        self.assertEqual((self.ids(count=9, begin=2), self.asked(count=0).rows), (["U2", "U3", "U4"], []))
+        self.assertEqual(self.ids(count=9, begin=2), ["U2", "U3", "U4"])
         self.patch(transactionstates, "LOOKED_AT", 3)
         table = self.asked(group="odd")
         self.assertEqual(([one.id for one in table.rows], table.next), (["U1"], 3))
         self.assertEqual(self.ids(group="odd", begin=3), ["U3"])
+
+    def test_no_rows(self) -> None:
+        """Who asks for no rows gets the figures, and no place to go on from."""
+        send_half(self.cluster, "U1")
+        given_up(self.cluster, "U2")
+        for count in (0, -1):
+            for state in (False, True):
+                table = self.asked(count=count, given_up=state)
+                self.assertEqual((table.rows, table.next), ([], -1))
+                self.assertEqual((table.pending, table.given_up), (1, 1))
 
     def test_slave(self) -> None:
         """A slave knows none: it refuses with 11."""
