@@ -233,6 +233,8 @@ class IMessageStore(Interface):
 
     damage = Attribute("The damaged regions of the log that are known (L{smartgo.store.damage.DamageTable}).")
 
+    index_behind = Attribute("Bytes of readable log whose keys are not in the index yet; 0 where none is kept.")
+
     ack_policy = Attribute("When appended messages may be acknowledged: L{IFlushPolicy}.")
 
     log_tail = Attribute("The end of the log (L{LogTail<smartgo.store.tails.LogTail>}), to append to while C{accepts}.")

@@ -44,6 +44,11 @@ class TransactionLookup:
     def __init__(self, store: IMessageStore) -> None:
         self._store = store
 
+    @property
+    def is_complete(self) -> bool:
+        """Tell whether the index has all that is readable now; a search waits for it, but not for long."""
+        return bool(self._store.index_behind == 0)
+
     async def find(self, half: HalfMessage) -> TransactionRecord:
         """
         Return what the log says about a transaction.

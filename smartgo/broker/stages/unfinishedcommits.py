@@ -33,10 +33,15 @@ class UnfinishedCommits:
         return None if named is None else self._pending.find(named)
 
     async def named(self, half: HalfMessage) -> HalfMessage | None:
-        """Return the latest copy of a half message if it is committed; C{None}: it is not, or that was asked before."""
+        """
+        Return the latest copy of a half message if it is committed; C{None}: it is not, or that was asked before.
+
+        What was asked while the index was behind is asked again.
+        """
         if half.key is None or half.key not in self._unproven:
             return None
-        latest = self._pending.find(half)
+        latest, is_complete = self._pending.find(half), self._lookup.is_complete
         committed = latest is not None and await self._lookup.is_committed(half.key, latest.physical_offset)
-        self._unproven.discard(half.key)
+        if committed or is_complete:
+            self._unproven.discard(half.key)
         return self._pending.find(half) if committed else None
