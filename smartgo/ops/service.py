@@ -13,6 +13,7 @@ from twisted.application.service import Service
 from twisted.internet.defer import Deferred
 from twisted.logger import Logger
 
+from smartgo.auth.connections import AccessControl
 from smartgo.client.admin import Admin
 from smartgo.client.client import Client, Embedding
 from smartgo.client.internal.route import MASTER
@@ -41,6 +42,7 @@ from smartgo.ops.reading.view import ClusterView
 from smartgo.ops.resources.catalog import ClusterParts, ResourceParts, SecurityParts, all_resources
 from smartgo.ops.resources.debug import DebugApi
 from smartgo.ops.resources.settings import note_asked
+from smartgo.ops.security.accounts import AccountAccess
 from smartgo.ops.security.audit import AuditLog
 from smartgo.ops.security.requestguard import GuardSettings, RequestGuard
 from smartgo.ops.security.sessions import SessionTable
@@ -70,6 +72,7 @@ class OpsNetwork:
     @ivar tls: certificate and key: then nothing but HTTPS is spoken.
     @ivar client_tls: how registries and brokers are spoken to, where that is by TLS.
     @ivar access_key: signs requests to them; C{None} where they are not signed.
+    @ivar access: the rules of access control, whose accounts may use the API; C{None} where it is off.
     """
 
     place: tuple[str, int]
@@ -77,6 +80,7 @@ class OpsNetwork:
     tls: ServerTLS | None = None
     client_tls: ClientTLS | None = None
     access_key: AccessKey | None = None
+    access: AccessControl | None = None
 
 
 class Ops(Service):
@@ -175,6 +179,7 @@ class Ops(Service):
                 config.ops_requests_per_second,
                 None if scope == "none" else scope,
             ),
+            AccountAccess(network.access),
         )
         registry = CollectorRegistry()
         parts = ResourceParts(

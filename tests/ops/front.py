@@ -10,6 +10,7 @@ from twisted.internet.protocol import Factory as ClientFactory
 from twisted.internet.protocol import Protocol
 
 from smartgo.config.loading import Surroundings, load
+from smartgo.node.accesscontrol import AccessService
 from smartgo.ops.interfaces import ILocalNode
 from smartgo.ops.service import Ops, OpsNetwork
 from tests.broker.fakecluster import REGISTRY, Cluster
@@ -70,9 +71,13 @@ class Front:
         address: str = "127.0.0.1",
         port: int = PORT,
         resources: Sequence[object] = (),
+        access: AccessService | None = None,
         **settings: str,
     ) -> None:
-        """@param settings: of the API, by their names in a file."""
+        """
+        @param access: the access control of the cluster, if it has any.
+        @param settings: of the API, by their names in a file.
+        """
         self.cluster = cluster or Cluster(maxHashSlotNum="100", maxIndexNum="400")
         self.env = self.cluster.env
         self._port = port
@@ -82,7 +87,12 @@ class Front:
         self.ops = Ops(
             self.env,
             self.config,
-            OpsNetwork((address, port), [REGISTRY]),
+            OpsNetwork(
+                (address, port),
+                [REGISTRY],
+                access_key=None if access is None else access.key,
+                access=None if access is None else access.control,
+            ),
             self.cluster.sweeper,
             node,
             resources=resources,

@@ -186,6 +186,8 @@ class SessionApi:
 
         The session ends with the token that the request came with.
         """
+        if call.principal.account is not None:  # a session would outlast the account
+            raise Problem(403, "a login link needs a token: accounts have no sessions", "scope-missing")
         code = self._sessions.new_code(self._tokens.get(call.principal.token))
         return LoginLink(code, f"#login={code}", self._clock.wall_ms() + CODE_SECONDS * 1000)
 

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Final, NamedTuple
 
+from smartgo.auth.accounts import AccessAccount
+
 READ: Final = "read"
 """To look."""
 PUBLISH: Final = "publish"
@@ -33,6 +35,8 @@ class Principal(NamedTuple):
     """The session's id, hashed; empty where a token was sent."""
     token: str = ""
     """The name of the token that was sent, now or at login."""
+    account: AccessAccount | None = None
+    """The account of access control, where one sends it."""
 
     def may(self, scope: str | None) -> bool:
         """Tell whether a scope is granted; C{None} is granted to anybody."""

@@ -9,12 +9,13 @@ from __future__ import annotations
 import hmac
 import ipaddress
 import math
-from collections.abc import Callable, Collection, Iterable
+from collections.abc import Callable, Collection, Iterable, Sequence
 from typing import Final, NamedTuple
 
 from smartgo.net.endpoints import address_block, canonical_ip
 from smartgo.net.tokenbuckets import TokenBuckets
 from smartgo.ops.problems import Problem
+from smartgo.ops.security.accounts import AccountAccess
 from smartgo.ops.security.principals import ADMIN, LOCAL_READER, NOBODY, SCOPES, Principal
 from smartgo.ops.security.sessions import SessionTable
 from smartgo.ops.security.tokens import TokenTable
@@ -49,6 +50,8 @@ class RequestCredentials(NamedTuple):
     """Whether by TLS."""
     certificate: str | None = None
     """The name in the client certificate that TLS verified."""
+    certificate_names: tuple[str, ...] = ()
+    """All names of it, see L{smartgo.net.certificatenames}."""
     old: bool = False
     """Whether it speaks HTTP/1.0, as proxies do that were told nothing else (nginx before 1.29.7)."""
     hosts: int = 1
@@ -72,11 +75,18 @@ class RequestGuard:
     """Admits or refuses requests. Called on the reactor thread."""
 
     def __init__(
-        self, seconds: Callable[[], float], tokens: TokenTable, sessions: SessionTable, settings: GuardSettings
+        self,
+        seconds: Callable[[], float],
+        tokens: TokenTable,
+        sessions: SessionTable,
+        settings: GuardSettings,
+        accounts: AccountAccess | None = None,
     ) -> None:
         """
         @param seconds: the monotonic clock.
+        @param accounts: those of access control; C{None}: there are none.
         """
+        self._accounts = AccountAccess(None) if accounts is None else accounts
         self._tokens = tokens
         self._sessions = sessions
         self._settings = settings
@@ -131,14 +141,14 @@ class RequestGuard:
 
     def _counted_as(self, credentials: RequestCredentials) -> str:
         """
-        Return whose requests are counted together: a token's, a session's, else an address's.
+        Return whose requests are counted together: a token's or an account's, a session's, else an address's.
 
         Others at an address, such as users of this machine, take nothing from those who showed who they are.
         """
-        scheme, _, secret = (credentials.header("Authorization") or "").partition(" ")
-        token = self._tokens.find(secret.strip()) if scheme.lower() == "bearer" else None
-        if token is not None:
-            return f"token {token.name}"
+        header = credentials.header("Authorization")
+        shown = None if header is None else self._shown(header)
+        if shown is not None:
+            return f"token {shown.name}"
         session = self._sessions.find(credentials.cookie) if credentials.cookie else None
         return address_block(self.address(credentials)) if session is None else f"session {session.principal().session}"
 
@@ -170,14 +180,14 @@ class RequestGuard:
             failed attempts.
         """
         address = self.address(credentials)
-        bearer = credentials.header("Authorization")
-        if bearer is not None:
-            scheme, _, secret = bearer.partition(" ")
-            token = self._tokens.find(secret.strip()) if scheme.lower() == "bearer" else None
-            if token is None:
+        header = credentials.header("Authorization")
+        if header is not None:
+            shown = self._shown(header)
+            if shown is None:
                 self.failed(address)
-                raise Problem(401, "the token is not valid", "bad-token", _CHALLENGE)
-            return Principal(token.name, frozenset(token.scopes), token=token.name)
+                what = "key and secret are" if _is_basic(header) else "the token is"
+                raise Problem(401, f"{what} not valid", "bad-token", _CHALLENGE)
+            return shown
         if credentials.cookie:
             session = self._sessions.find(credentials.cookie)
             if session is not None:
@@ -186,6 +196,9 @@ class RequestGuard:
                 ):
                     raise Problem(403, f"the header {CSRF_HEADER} is missing or wrong", "csrf")
                 return session.principal()
+        account = self._accounts.by_certificate(credentials.certificate_names)
+        if account is not None:
+            return account
         scope = self._settings.certificate_scope
         if credentials.certificate is not None and scope is not None:
             scopes = {ADMIN: SCOPES}.get(scope, (scope,))
@@ -194,9 +207,29 @@ class RequestGuard:
             return LOCAL_READER
         return NOBODY
 
+    def _shown(self, header: str) -> Principal | None:
+        """Return the principal of a header C{Authorization}; C{None}: what it shows is not valid."""
+        scheme, _, secret = header.partition(" ")
+        if _is_basic(header):
+            return self._accounts.by_basic(secret)
+        token = self._tokens.find(secret.strip()) if scheme.lower() == "bearer" else None
+        return None if token is None else Principal(token.name, frozenset(token.scopes), token=token.name)
+
+    def check_account(
+        self, principal: Principal, scope: str | None, route: tuple[str, str], given: Sequence[object], ip: str
+    ) -> None:
+        """
+        Check that an account with limits may use a route; see L{AccountAccess.check}.
+
+        @param scope: of the route.
+        @raise Problem: 403, it may not.
+        """
+        if principal.account is not None and not principal.may(scope):
+            self._accounts.check(principal, route, given, ip)
+
     def check_scope(self, principal: Principal, scope: str | None) -> None:
         """Check that a principal has a scope. @raise Problem: 401 unauthenticated; 403 the scope is missing."""
-        if principal.may(scope):
+        if principal.may(scope) or principal.account is not None:  # L{check_account} sees to these
             return
         if principal is NOBODY:
             raise Problem(401, "send a token (Authorization: Bearer …), or log in", "login-needed", _CHALLENGE)
@@ -213,6 +246,8 @@ class RequestGuard:
 
     def still(self, principal: Principal) -> bool:
         """Tell whether a principal would be admitted again: neither its session nor its token has ended."""
+        if principal.account is not None:
+            return self._accounts.lasts(principal)
         if principal.session:
             return self._sessions.lasts(principal.session)
         if principal.token:
@@ -236,6 +271,10 @@ class RequestGuard:
         """
         self.check_failures(address)
         self._failures.take(address_block(address), self._seconds())
+
+
+def _is_basic(header: str) -> bool:
+    return header.partition(" ")[0].lower() == "basic"
 
 
 def _may_be_forwarded(credentials: RequestCredentials) -> bool:

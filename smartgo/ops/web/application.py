@@ -16,6 +16,7 @@ from urllib.parse import unquote_to_bytes
 import msgspec
 from klein import Klein
 from klein.resource import KleinResource
+from OpenSSL.crypto import X509
 from twisted.internet import defer
 from twisted.internet.defer import CancelledError, Deferred, maybeDeferred
 from twisted.logger import Logger
@@ -23,6 +24,7 @@ from twisted.python.failure import Failure
 from werkzeug.exceptions import HTTPException, MethodNotAllowed
 
 from smartgo.env.interfaces import IEnvironment
+from smartgo.net.certificatenames import certificate_names
 from smartgo.ops.problems import Problem, problem_of
 from smartgo.ops.security.audit import AuditEntry, AuditLog, shown
 from smartgo.ops.security.principals import ADMIN, LOCAL_READER, NOBODY, Principal
@@ -172,6 +174,8 @@ class RestApplication:
             principal = self._guard.principal(credentials)
             self._guard.check_scope(principal, one.scope)
             call = self._call(one, request, path, principal, credentials)
+            given = (call.path, call.query, call.body)
+            self._guard.check_account(principal, one.scope, (one.method, one.path), given, call.address)
             result = await maybeDeferred(_started, method, call, request).addTimeout(self._seconds, self._env.clock)
             fill(result, call.missing)
             self._succeed(one, request, call, result)
@@ -290,6 +294,7 @@ def _started(
 def _credentials_of(request: OpsRequest) -> RequestCredentials:
     host: Any = request.getHost()
     cookie = request.getCookie(COOKIE.encode())
+    certificate = _certificate_of(request)
     return RequestCredentials(
         request.method not in (b"GET", b"HEAD"),
         request.header_text,
@@ -297,17 +302,17 @@ def _credentials_of(request: OpsRequest) -> RequestCredentials:
         request.peer_address(),
         (getattr(host, "host", ""), getattr(host, "port", 0)),
         bool(request.isSecure()),
-        _certificate_name(request),
+        None if certificate is None else str(certificate.get_subject().commonName or ""),
+        () if certificate is None else certificate_names(certificate),
         request.clientproto == b"HTTP/1.0",
         len(request.requestHeaders.getRawHeaders(b"Host", [])),
     )
 
 
-def _certificate_name(request: OpsRequest) -> str | None:
-    """The common name of the client certificate that TLS has verified."""
+def _certificate_of(request: OpsRequest) -> X509 | None:
+    """Return the client certificate that TLS has verified; C{None}: there is none."""
     shown_certificate = getattr(request.transport, "getPeerCertificate", None)
-    certificate = shown_certificate() if shown_certificate is not None and request.isSecure() else None
-    return None if certificate is None else str(certificate.get_subject().commonName or "")
+    return shown_certificate() if shown_certificate is not None and request.isSecure() else None
 
 
 def _matches(pattern: str, path: str) -> bool:

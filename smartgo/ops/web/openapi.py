@@ -86,13 +86,18 @@ def document(routes: Iterable[RestRoute], title: str = "smartgo") -> dict[str, A
             "description": "Brokers, topics, groups and messages. Errors are problem bodies (RFC 9457).",
         },
         "servers": [{"url": "/"}],
-        "security": [{"token": []}, {"session": []}],
+        "security": [{"token": []}, {"session": []}, {"account": []}],
         "tags": [{"name": tag} for tag in dict.fromkeys(one.tag for one in declared)],
         "paths": paths,
         "components": {
             "schemas": dict(sorted(shown.items())),
             "securitySchemes": {
                 "token": {"type": "http", "scheme": "bearer", "description": "A token of this API."},
+                "account": {
+                    "type": "http",
+                    "scheme": "basic",
+                    "description": "Key and secret of an account, where access control is on.",
+                },
                 "session": {
                     "type": "apiKey",
                     "in": "cookie",
