@@ -100,7 +100,8 @@ class PushConsumer:
             or this one was started before.
         @raise smartgo.errors.CallFailed: no registry can be reached; the consumer is not started.
         @raise smartgo.errors.PeerRefused: a broker cannot evaluate an SQL92 expression (23: it is wrong, 1:
-            C{enablePropertyFilter} is off); the consumer is not started.
+            C{enablePropertyFilter} is off), or access control of all brokers of a topic does not admit the group or
+            the topic (1 or 16); the consumer is not started.
         """
         if self._consumer is not None:
             raise SettingError(f"the consumer of group {self.group} was started before")

@@ -92,6 +92,16 @@ class SamenessTests(SynchronousTestCase):
                     found = getattr(getattr(face, name), method)
                     self.assertEqual(words(found), words(original), f"{face.__name__}.{name}.{method}")
 
+    def test_fields(self) -> None:
+        """Arguments, results and errors are described in the same words on each face, of every class."""
+        for name in PAIRS:
+            for method, original in methods(getattr(smartgo, name)).items():
+                if method in INTERNAL:
+                    continue
+                for face in (smartgo.aio, smartgo.sync):
+                    found = words(getattr(getattr(face, name), method)).partition("@")[2]
+                    self.assertEqual(found, words(original).partition("@")[2], f"{face.__name__}.{name}.{method}")
+
     def test_constructors(self) -> None:
         """Constructors take the same arguments, but for what only a program with a reactor has."""
         for name in (*PAIRS, "Client", "Admin"):
