@@ -187,16 +187,23 @@ def properties_text(pairs: Mapping[str, str]) -> str:
 
     @raise MessageIllegal: a name or value holds one of the two separators, or all are too long.
     """
-    for pair in pairs.items():
-        for word in pair:
-            if any(one in word for one in _SEPARATORS):
-                raise MessageIllegal(f"property {pair[0]!r} contains the character 0x01 or 0x02")
-    text = "\x02".join([f"{name}\x01{value}" for name, value in pairs.items() if value])
+    kept = [f"{name}\x01{value}" for name, value in pairs.items() if value]
+    text = "\x02".join(kept)
+    if len(kept) != len(pairs) or text.count("\x01") != len(kept) or text.count("\x02") != len(kept) - 1:
+        _refuse_separators(pairs)
     if len(text) * 4 > properties.SIZE_LIMIT:  # may be too long: count
         size = len(text.encode("utf-8", "replace"))
         if size > properties.SIZE_LIMIT:
             raise MessageIllegal(f"properties of {size} B exceed the limit of {properties.SIZE_LIMIT} B")
     return text
+
+
+def _refuse_separators(pairs: Mapping[str, str]) -> None:
+    """@raise MessageIllegal: a name or value holds one of the two separators; the message names it."""
+    for pair in pairs.items():
+        for word in pair:
+            if any(one in word for one in _SEPARATORS):
+                raise MessageIllegal(f"property {pair[0]!r} contains the character 0x01 or 0x02")
 
 
 class SendStatus(Enum):

@@ -10,7 +10,7 @@ from collections.abc import Callable, Coroutine, Sequence
 from typing import Any, TypeVar
 from uuid import UUID
 
-from twisted.internet.defer import Deferred, succeed
+from twisted.internet.defer import Deferred, maybeDeferred, succeed
 from twisted.logger import Logger
 
 from smartgo.client.client import Client
@@ -105,10 +105,11 @@ class Producer:
         @raise PeerRefused: through the Deferred: the broker declined, with its code and remark.
         @raise CallFailed: through the Deferred: no broker answered in time.
         """
-        return self._run(self._send(message, timeout))
+        return maybeDeferred(self._send, message, timeout)
 
-    async def _send(self, message: Message, timeout: float | None) -> SendResult:
-        return await self._sender.send(self._sender.prepare(message), self._sender.deadline(timeout))
+    def _send(self, message: Message, timeout: float | None) -> Deferred[SendResult]:
+        self._check_running()
+        return self._sender.send(self._sender.prepare(message), self._sender.deadline(timeout))
 
     def send_to(self, message: Message, queue: MessageQueue, timeout: float | None = None) -> Deferred[SendResult]:
         """Send a message to a given queue, in one attempt; fails as L{send} does."""
@@ -205,7 +206,7 @@ class Producer:
         correlation_id = str(UUID(bytes=self._client.env.random.token(16), version=4))
         prepared = self._sender.prepare(request_message(message, correlation_id, self._client.id, seconds))
         reply = self._client.replies.expect(correlation_id, message.topic, deadline, seconds)
-        sending = Deferred.fromCoroutine(self._sender.send(prepared, deadline))
+        sending = self._sender.send(prepared, deadline)
         sending.addCallbacks(reply.stored, reply.fail)
         return await reply.waits
 
@@ -265,7 +266,14 @@ class Producer:
         return Deferred.fromCoroutine(self._checked(work))
 
     async def _checked(self, work: Coroutine[Deferred[Any], Any, T]) -> T:
-        if not self._running:
+        try:
+            self._check_running()
+        except CallFailed:
             work.close()
-            raise CallFailed(f"the producer of group {self.group} is not running")
+            raise
         return await work
+
+    def _check_running(self) -> None:
+        """@raise CallFailed: the producer does not run."""
+        if not self._running:
+            raise CallFailed(f"the producer of group {self.group} is not running")

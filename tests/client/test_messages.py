@@ -87,7 +87,16 @@ class SendingTests(SynchronousTestCase):
     def test_text(self) -> None:
         """Properties are joined as the protocol has them; separators within them and excess are refused."""
         self.assertEqual(properties_text({"a": "1", "empty": "", "b": "2"}), "a\x011\x02b\x012")
-        for pairs in ({"a": "x\x02y"}, {"a\x01": "x"}, {"a": "x" * 32768}):
+        self.assertEqual(properties_text({}), "")
+        self.assertEqual(properties_text({"empty": ""}), "")
+        wrong = (
+            {"a": "x\x02y"},
+            {"a\x01": "x"},
+            {"a": "x\x01y", "b": "2"},
+            {"a\x02": "", "b": "2"},
+            {"a": "x" * 32768},
+        )
+        for pairs in wrong:
             self.assertRaises(MessageIllegal, properties_text, pairs)
 
 

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import zlib
 
+from twisted.internet.defer import CancelledError
+
 from smartgo.client.internal.route import publish_queues, subscribe_queues
 from smartgo.client.messages import Message, SendStatus
 from smartgo.client.producer import Producer
@@ -128,6 +130,38 @@ class SendTests(ClusterTestCase):
             error = self.failureResultOf(sending, PeerRefused).value
             self.assertEqual(error.code, code)
             self.assertEqual(len(self.sent(self.a)) + len(self.sent(self.b)) - before, attempts)
+
+    def test_cancelled(self) -> None:
+        """A send that is cancelled ends at once, and nothing is tried again."""
+        for broker in (self.a, self.b):
+            broker.does[RequestCode.SEND_MESSAGE_V2] = lambda request: None
+        self.result(self.producer.queues("T"))
+        sending = self.producer.send(Message(topic="T", body=b"x"))
+        self.pass_time(0.5)
+        sending.cancel()
+        self.failureResultOf(sending, CancelledError)
+        self.pass_time(5.0)
+        self.assertEqual(len(self.sent(self.a)) + len(self.sent(self.b)), 1)
+
+    def test_lost_answer(self) -> None:
+        """A first attempt whose connection is lost is followed by one at the other broker, of a known topic too."""
+        self.result(self.producer.queues("T"))
+        for broker in (self.a, self.b):
+            broker.does[RequestCode.SEND_MESSAGE_V2] = lambda request: None
+        sending = self.producer.send(Message(topic="T", body=b"x"))
+        self.pass_time(0.2)
+        asked, other = (self.a, self.b) if self.sent(self.a) else (self.b, self.a)
+        other.does[RequestCode.SEND_MESSAGE_V2] = other._store
+        asked.peers[-1].close("for the test")
+        self.pass_time(1.0)
+        self.assertEqual(self.result(sending).queue.broker_name, "a" if other is self.a else "b")
+
+    def test_unreadable_answer(self) -> None:
+        """An answer that cannot be read is a failure of the attempt: the other broker is asked."""
+        self.result(self.producer.queues("T"))
+        self.a.does[RequestCode.SEND_MESSAGE_V2] = lambda request: request.answer(0, fields={"msgId": "OFF"})
+        for _ in range(4):
+            self.assertEqual(self.result(self.producer.send(Message(topic="T", body=b"x"))).queue.broker_name, "b")
 
     def test_time(self) -> None:
         """All attempts together take no longer than the time-out: a broker that is silent uses it up."""

@@ -20,10 +20,10 @@ from smartgo.schema.bodies import MessageQueue
 from smartgo.schema.codes import RequestCode
 from smartgo.schema.command import Command
 from smartgo.schema.compression import compress_body
-from smartgo.schema.headers.send import SendRequestV2
 from smartgo.schema.message import PREPARED
 from smartgo.schema.topics import RETRY_PREFIX, TEMPLATE_TOPIC
 
+_NEW_TOPIC_QUEUES: Final = str(NEW_TOPIC_QUEUES)
 _PLAIN_ZLIB: Final = 0  # no bits for the method: clients before 5.0 know zlib alone
 
 
@@ -140,24 +140,31 @@ class Prepared:
         return made
 
     def request(self, group: str, queue: MessageQueue) -> Command:
-        """Return a new request for one queue; each attempt needs its own, as it gets an opaque."""
+        """
+        Return a new request for one queue; each attempt needs its own, as it gets an opaque.
+
+        Its fields are those of L{SendRequestV2<smartgo.schema.headers.send.SendRequestV2>}, written here as the texts
+        that they become: this is done for each message.
+        """
         times, limit = self.reconsume
-        header = SendRequestV2(
-            producer_group=group,
-            topic=self.topic,
-            default_topic=TEMPLATE_TOPIC,
-            default_topic_queue_nums=NEW_TOPIC_QUEUES,
-            queue_id=queue.queue_id,
-            sys_flag=self.sys_flag,
-            born_timestamp=self.born_ms,
-            flag=self.flag,
-            properties=self.properties,
-            reconsume_times=times,
-            batch=self.code == RequestCode.SEND_BATCH_MESSAGE,
-            max_reconsume_times=limit,
-            bname=queue.broker_name,
-        )
-        return Command.request(self.code, header, self.body)
+        fields = {
+            "n": queue.broker_name,
+            "a": group,
+            "b": self.topic,
+            "c": TEMPLATE_TOPIC,
+            "d": _NEW_TOPIC_QUEUES,
+            "e": f"{queue.queue_id}",
+            "f": f"{self.sys_flag}",
+            "g": f"{self.born_ms}",
+            "h": f"{self.flag}",
+            "i": self.properties,
+            "j": f"{times}",
+            "k": "false",
+            "m": "true" if self.code == RequestCode.SEND_BATCH_MESSAGE else "false",
+        }
+        if limit is not None:
+            fields["l"] = f"{limit}"
+        return Command(int(self.code), body=self.body, _fields=fields)
 
 
 def _begun(

@@ -221,6 +221,10 @@ class RouteCache:
     async def _find(self, topic: str) -> TopicRoute:
         return self.known(topic) or await self._ask(topic)
 
+    def known_for_sending(self, topic: str) -> TopicRoute | None:
+        """Return the cached route of a topic, the template's too; C{None} if there is none."""
+        return self._routes.get(topic)
+
     def find_for_sending(self, topic: str) -> Deferred[TopicRoute]:
         """
         Return the route of a topic, or the template's if there is no such topic and the first send creates it.

@@ -7,17 +7,19 @@ Source: C{client/impl/producer/DefaultMQProducerImpl.java}, C{client/latency/MQF
 from __future__ import annotations
 
 from collections.abc import Coroutine, Sequence
-from typing import Any, Final, TypeVar
+from typing import Any, Final, NamedTuple, TypeVar
 
+from twisted.internet.defer import Deferred
 from twisted.internet.task import deferLater
+from twisted.python.failure import Failure
 
 from smartgo.client.client import Client
 from smartgo.client.internal.events import Attempt, Events
 from smartgo.client.internal.prepared import Prepared
+from smartgo.client.internal.sendanswer import read_answer
 from smartgo.client.internal.slowbrokers import SlowBrokers
 from smartgo.client.messages import Message, SendResult, SendStatus
 from smartgo.errors import (
-    BadHeader,
     CallFailed,
     CallTimedOut,
     NoQueueTakesMessages,
@@ -29,7 +31,6 @@ from smartgo.schema.codes import RequestCode, ResponseCode
 from smartgo.schema.command import Command
 from smartgo.schema.compression import COMPRESS_FROM
 from smartgo.schema.headers.messagerecall import RecallRequest, RecallResponse
-from smartgo.schema.headers.send import SendResponse
 from smartgo.schema.recallhandle import RecallHandle
 from smartgo.schema.topics import TOO_MANY_NEW
 
@@ -63,7 +64,16 @@ NEW_TOPIC_PAUSE: Final = 0.2
 
 T = TypeVar("T")
 
-_STATUSES: Final = {status.value: status for status in SendStatus}
+_NONE: Final[frozenset[str]] = frozenset()
+
+
+class _Tried(NamedTuple):
+    """A first attempt of a send: its queue, when it began, and the deadline of the send, in seconds of the clock."""
+
+    prepared: Prepared
+    queue: MessageQueue
+    begin: float
+    deadline: float
 
 
 class Sender:
@@ -93,6 +103,7 @@ class Sender:
         """
         self.group = group
         self._client = client
+        self._clock = client.env.clock
         self.timeout = timeout
         self._retries = retries
         self._compress_from = compress_from
@@ -130,7 +141,7 @@ class Sender:
 
     def deadline(self, timeout: float | None) -> float:
         """Return the deadline of a send that begins now."""
-        now: float = self._client.env.clock.seconds()
+        now: float = self._clock.seconds()
         return now + (self.timeout if timeout is None else timeout)
 
     async def queues(self, topic: str) -> tuple[MessageQueue, ...]:
@@ -149,16 +160,43 @@ class Sender:
         """Return the queues that a prepared message may be sent to. Raises as L{queues} does."""
         return await self._told(prepared, self.queues(prepared.topic), False)
 
-    async def send(self, prepared: Prepared, deadline: float) -> SendResult:
+    def send(self, prepared: Prepared, deadline: float) -> Deferred[SendResult]:
         """
         Send to the next queue; after a failure that another broker may not have, retry at another broker.
 
-        @raise PeerRefused: the broker declined, for a reason that is the same everywhere, or the last one asked did.
-        @raise CallFailed: the last broker asked did not answer, or there was no time for one.
+        @raise PeerRefused: through the Deferred: the broker declined, for a reason that is the same everywhere, or the
+            last one asked did.
+        @raise CallFailed: through the Deferred: the last broker asked did not answer, or there was no time for one.
         """
-        if prepared.sending is None:
-            return await self._send(prepared, deadline)
-        return await self._told(prepared, self._send(prepared, deadline))
+        if prepared.sending is not None:
+            return Deferred.fromCoroutine(self._told(prepared, self._send(prepared, deadline)))
+        route = self._client.routes.known_for_sending(prepared.topic)
+        if route is None or not route.publish or self.retries_not_ok:
+            return Deferred.fromCoroutine(self._send(prepared, deadline))
+        # Nearly all sends need one attempt, which takes no coroutine.
+        tried = _Tried(prepared, self._choose(prepared.topic, route.publish, ""), self._clock.seconds(), deadline)
+        try:
+            waiter = self._ask(prepared, tried.queue, deadline, tried.begin)
+        except CallFailed as error:
+            return self._retry(error, tried)
+        return waiter.addCallbacks(self._answered, self._not_answered, callbackArgs=(tried,), errbackArgs=(tried,))
+
+    def _answered(self, answer: Command, tried: _Tried) -> SendResult | Deferred[SendResult]:
+        """Take the answer to a first attempt."""
+        try:
+            result, _ = read_answer(answer, tried.prepared, tried.queue)
+        except CallFailed as error:
+            return self._retry(error, tried)
+        self._note(tried.queue, tried.begin, failed=False)
+        return result
+
+    def _not_answered(self, failure: Failure, tried: _Tried) -> Failure | Deferred[SendResult]:
+        error = failure.value
+        return self._retry(error, tried) if isinstance(error, CallFailed) else failure
+
+    def _retry(self, error: CallFailed, tried: _Tried) -> Deferred[SendResult]:
+        """Go on after a first attempt that failed."""
+        return Deferred.fromCoroutine(self._send(tried.prepared, tried.deadline, (tried, error)))
 
     async def _told(self, prepared: Prepared, work: Coroutine[Any, Any, T], whole: bool = True) -> T:
         """Tell the listeners when work on a send has failed, or if it is the C{whole} send, has ended."""
@@ -173,18 +211,29 @@ class Sender:
             events.send_ended(sending, None)
         return result
 
-    async def _send(self, prepared: Prepared, deadline: float) -> SendResult:
+    async def _send(
+        self, prepared: Prepared, deadline: float, first: tuple[_Tried, CallFailed] | None = None
+    ) -> SendResult:
+        """
+        Make all attempts of a send.
+
+        @param first: a first attempt that has failed already, and its error.
+        """
         queues = await self.queues(prepared.topic)
         failure: CallFailed = CallTimedOut(f"send to {prepared.topic}", self.timeout)
         stored: SendResult | None = None
         failed = ""
         attempt = 0
         while attempt <= self._retries:
-            if attempt and self._client.env.clock.seconds() >= deadline:
+            if attempt and self._clock.seconds() >= deadline:
                 break
-            queue = self._choose(prepared.topic, queues, failed)
-            begin = self._client.env.clock.seconds()
             try:
+                if first is not None:
+                    (tried, error), first = first, None
+                    queue, begin = tried.queue, tried.begin
+                    raise error
+                queue = self._choose(prepared.topic, queues, failed)
+                begin = self._clock.seconds()
                 result = await self._send_to(prepared, queue, deadline)
                 self._note(queue, begin, failed=False)
                 if result.status is SendStatus.SEND_OK or not self.retries_not_ok or attempt == self._retries:
@@ -216,7 +265,7 @@ class Sender:
         """Take note of how long a broker took, or that it failed. @param begin: clock at the start of the attempt."""
         if self.slow is None:
             return
-        now = self._client.env.clock.seconds()
+        now = self._clock.seconds()
         if failed:
             self.slow.failed(queue.broker_name, now)
         else:
@@ -224,13 +273,13 @@ class Sender:
 
     async def _pause(self, attempt: int, deadline: float) -> None:
         """Wait before the only broker is asked again: longer each time, and no longer than half of what is left."""
-        clock = self._client.env.clock
+        clock = self._clock
         pause = RETRY_PAUSE * 2**attempt * (0.5 + self._client.env.random.fraction() / 2)
         await deferLater(clock, max(0.0, min(pause, (deadline - clock.seconds()) / 2)))
 
     async def _may_create_soon(self, deadline: float) -> bool:
         """Wait for a broker that lets an address create so many topics a second; C{False} if there is no time left."""
-        clock = self._client.env.clock
+        clock = self._clock
         pause = NEW_TOPIC_PAUSE * (0.5 + self._client.env.random.fraction())
         if clock.seconds() + pause + NEW_TOPIC_PAUSE >= deadline:  # the answer needs time, too
             return False
@@ -249,32 +298,30 @@ class Sender:
         return await self._told(prepared, self._send_to(prepared, queue, deadline))
 
     async def _send_to(self, prepared: Prepared, queue: MessageQueue, deadline: float) -> SendResult:
-        clock = self._client.env.clock
+        clock = self._clock
         begin = clock.seconds()
-        left = deadline - begin
-        if left <= 0:
-            raise CallTimedOut(f"send to {prepared.topic}", self.timeout)
-        command = prepared.request(self.group, queue)
-        address = self._address(queue)
         sending = prepared.sending
         begun_ms = 0 if sending is None else clock.wall_ms()
-        answer = await self._client.remoting.ask(address, command, left)
-        status = _STATUSES.get(answer.code)
-        if status is None:
-            raise PeerRefused(answer.code, answer.remark or "")
-        try:
-            header = answer.read(SendResponse)
-        except BadHeader as error:
-            raise CallFailed(f"the answer to a send cannot be read: {error}") from None
-        stored = MessageQueue(queue.topic, queue.broker_name, header.queue_id)
-        result = SendResult(
-            status, prepared.unique_id, header.msg_id, stored, header.queue_offset, header.recall_handle
-        )
+        answer = await self._ask(prepared, queue, deadline, begin)
+        result, header = read_answer(answer, prepared, queue)
         if sending is not None and self._events is not None:
+            address = self._address(queue)
             self._events.send_answered(
-                sending, Attempt(stored, address, begun_ms, clock.seconds() - begin, result, header)
+                sending, Attempt(result.queue, address, begun_ms, clock.seconds() - begin, result, header)
             )
         return result
+
+    def _ask(self, prepared: Prepared, queue: MessageQueue, deadline: float, now: float) -> Deferred[Command]:
+        """
+        Send the request of an attempt.
+
+        @raise CallTimedOut: there is no time left.
+        @raise NotConnected: the queue's broker has no master now.
+        """
+        left = deadline - now
+        if left <= 0:
+            raise CallTimedOut(f"send to {prepared.topic}", self.timeout)
+        return self._client.remoting.ask(self._address(queue), prepared.request(self.group, queue), left)
 
     async def recall_message(self, handle: str, deadline: float) -> str:
         """
@@ -287,7 +334,7 @@ class Sender:
         """
         parsed = RecallHandle.parse(handle)
         await self._client.routes.find_for_sending(parsed.topic)  # the broker's address comes with the route
-        left = deadline - self._client.env.clock.seconds()
+        left = deadline - self._clock.seconds()
         if left <= 0:
             raise CallTimedOut(f"recall of a message of {parsed.topic}", self.timeout)
         header = RecallRequest(topic=parsed.topic, recall_handle=handle, producer_group=self.group)
@@ -336,8 +383,8 @@ class Sender:
     def _avoided(self, queues: Sequence[MessageQueue]) -> frozenset[str]:
         """Return the brokers to leave out: those that were slow or failed lately; none if that leaves no other."""
         if self.slow is None:
-            return frozenset()
-        now = self._client.env.clock.seconds()
+            return _NONE
+        now = self._clock.seconds()
         names = {one.broker_name for one in queues}
         avoided = frozenset(one for one in names if self.slow.avoids(one, now))
         return frozenset() if avoided == names else avoided
