@@ -1,9 +1,9 @@
 """
 Futures of asyncio from Deferreds, and the other way round.
 
-They are made by txaio's objects for one framework, C{txaio.tx} and C{txaio.aio.with_config}: its functions for the
-framework that a process chose once (C{use_asyncio}) would forbid a process with both. See
-C{docs/decisions/client-faces.rst}.
+A future of each send is made here, because txaio's cost five times as much. What a listener returns becomes a future by
+txaio's object for one framework, C{txaio.aio.with_config}: its functions for the framework that a process chose once
+(C{use_asyncio}) would forbid a process with both. See C{docs/decisions/client-faces.rst}.
 """
 
 from __future__ import annotations
@@ -11,17 +11,44 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable
 from contextvars import copy_context
+from inspect import iscoroutinefunction
 from typing import Any, TypeVar
 
 import txaio.aio
-import txaio.tx
 from twisted.internet import defer
-from twisted.internet.defer import Deferred
+from twisted.internet.defer import Deferred, fail, succeed
 from twisted.python.failure import Failure
 
 from smartgo.errors import CallFailed
 
 T = TypeVar("T")
+
+
+class _FutureOf(asyncio.Future[T]):
+    """A future with the result of a Deferred."""
+
+    def __init__(self, deferred: Deferred[T], loop: asyncio.AbstractEventLoop) -> None:
+        super().__init__(loop=loop)
+        self._deferred = deferred
+        deferred.addCallbacks(self._succeeded, self._failed)
+
+    def cancel(self, msg: Any = None) -> bool:
+        """Cancel the Deferred as well."""
+        cancelled = super().cancel(msg)
+        if cancelled:
+            self._deferred.cancel()
+        return cancelled
+
+    def _succeeded(self, result: T) -> None:
+        if not self.done():
+            self.set_result(result)
+
+    def _failed(self, failure: Failure) -> None:
+        if not self.done():
+            error: BaseException = failure.value  # type: ignore[assignment]
+            if isinstance(error, defer.CancelledError):
+                error = CallFailed("the call was given up: its client has stopped")
+            self.set_exception(error)
 
 
 def future_of(deferred: Deferred[T]) -> asyncio.Future[T]:
@@ -31,22 +58,7 @@ def future_of(deferred: Deferred[T]) -> asyncio.Future[T]:
     Its exception is the one of the Deferred's failure. Cancelling the future cancels the Deferred; what the Deferred
     fires with after that is dropped.
     """
-    loop = txaio.aio.with_config(loop=asyncio.get_running_loop())
-    future: asyncio.Future[T] = loop.create_future(canceller=lambda _: deferred.cancel())
-
-    def succeeded(result: T) -> None:
-        if not future.done():
-            loop.resolve(future, result)
-
-    def failed(failure: Failure) -> None:
-        if not future.done():
-            error = failure.value
-            if isinstance(error, defer.CancelledError):
-                error = CallFailed("the call was given up: its client has stopped")
-            loop.reject(future, error)
-
-    txaio.tx.add_callbacks(deferred, succeeded, failed)
-    return future
+    return _FutureOf(deferred, asyncio.get_running_loop())
 
 
 def deferring(function: Callable[..., Any]) -> Callable[..., Deferred[Any]]:
@@ -55,13 +67,24 @@ def deferring(function: Callable[..., Any]) -> Callable[..., Deferred[Any]]:
 
     An C{async} function runs as a task. Each call sees the context variables as they are now.
     """
-    loop = txaio.aio.with_config(loop=asyncio.get_running_loop())
+    loop = asyncio.get_running_loop()
+    framework = txaio.aio.with_config(loop=loop)
     context = copy_context()
 
-    def call(*arguments: Any) -> Deferred[Any]:
-        return Deferred.fromFuture(context.copy().run(loop.as_future, function, *arguments))
+    def call_async(*arguments: Any) -> Deferred[Any]:
+        return Deferred.fromFuture(loop.create_task(function(*arguments), context=context.copy()))
 
-    return call
+    def call(*arguments: Any) -> Deferred[Any]:
+        own = context.copy()
+        try:
+            result = own.run(function, *arguments)
+        except Exception:  # of an application's function: whoever called it is told
+            return fail(Failure())
+        if not framework.is_future(result):
+            return succeed(result)
+        return Deferred.fromFuture(own.run(framework.as_future, lambda: result))
+
+    return call_async if iscoroutinefunction(function) else call
 
 
 async def outlast(work: asyncio.Task[T]) -> T:
