@@ -4,17 +4,17 @@ from __future__ import annotations
 
 import os
 import threading
+from collections import deque
 from collections.abc import Callable
-from concurrent.futures import Future
 from contextvars import copy_context
 from functools import partial
 from queue import SimpleQueue
-from typing import Any, ClassVar, TypeAlias, TypeVar
+from typing import Any, ClassVar, Generic, TypeAlias, TypeVar
 
 from twisted.internet.defer import Deferred
 from twisted.internet.epollreactor import EPollReactor
+from twisted.logger import Logger
 from twisted.python.failure import Failure
-from twisted.python.threadpool import ThreadPool
 
 from smartgo.env.interfaces import IEnvironment
 from smartgo.env.real import RealEnvironment
@@ -32,36 +32,126 @@ END_WAIT = 10.0
 """Seconds that the end of the program waits for clients that nobody stopped."""
 
 
+class ReactorCalls:
+    """
+    Functions to call on the reactor's thread, in the order in which they are added, whichever thread adds them.
+
+    The reactor is woken once for all that are added until it has woken up.
+    """
+
+    _log = Logger()
+
+    def __init__(self, reactor: EPollReactor) -> None:
+        self._reactor = reactor
+        self._calls: deque[tuple[Callable[..., Any], tuple[Any, ...]]] = deque()
+        self._woken = False
+
+    def add(self, function: Callable[..., Any], *arguments: Any) -> None:
+        """Call a function soon. What it raises is logged. From any thread."""
+        self._calls.append((function, arguments))
+        # The call was added before this is read, and the reactor sets it back before it takes calls: none is left.
+        if not self._woken:
+            self._woken = True
+            self._reactor.callFromThread(self._run)
+
+    def _run(self) -> None:
+        self._woken = False
+        for _ in range(len(self._calls)):
+            function, arguments = self._calls.popleft()
+            try:
+                function(*arguments)
+            except Exception:
+                self._log.failure("a call on the reactor's thread failed")
+
+
 class WorkerThreads:
     """Daemon threads that run the functions of an application; one that never returns holds up nobody else."""
 
-    def __init__(self, reactor: EPollReactor, count: int, name: str) -> None:
+    def __init__(self, calls: ReactorCalls, count: int, name: str) -> None:
         """
+        @param calls: brings the results to the reactor's thread.
         @param count: threads at most; they start when they are needed.
         @param name: the beginning of their names.
         """
-        self._reactor = reactor
-        self._pool = ThreadPool(0, count, name)
-        self._pool.threadFactory = _daemon  # type: ignore[assignment]
-        self._pool.start()
+        self._calls = calls
+        self._count = count
+        self._name = name
+        self._work: SimpleQueue[tuple[Deferred[Any], Callable[..., Any], tuple[Any, ...]] | None] = SimpleQueue()
+        self._started = 0
+        self._under_way = 0
 
     def run(self, function: Callable[..., Any], *arguments: Any) -> Deferred[Any]:
-        """Run a function in one of the threads; fires on the reactor's thread with its result."""
+        """Run a function in one of the threads; fires with its result. On the reactor's thread, as the result is."""
         result: Deferred[Any] = Deferred()
-
-        def ended(success: bool, value: Any) -> None:
-            self._reactor.callFromThread(result.callback if success else result.errback, value)
-
-        self._pool.callInThreadWithCallback(ended, function, *arguments)
+        self._under_way += 1
+        if self._started < min(self._count, self._under_way):
+            self._started += 1
+            _daemon(target=self._serve, name=f"{self._name}-{self._started}").start()
+        self._work.put((result, function, arguments))
         return result
+
+    def _serve(self) -> None:
+        """Run functions until there are no more, in one of the threads."""
+        while (work := self._work.get()) is not None:
+            result, function, arguments = work
+            try:
+                value = function(*arguments)
+            except BaseException:
+                self._calls.add(self._ended, result.errback, Failure())
+            else:
+                self._calls.add(self._ended, result.callback, value)
+
+    def _ended(self, fire: Callable[[Any], None], value: Any) -> None:
+        self._under_way -= 1
+        fire(value)
 
     def end(self) -> None:
         """End the threads that have nothing to do, and the others after that; returns at once."""
-        _daemon(target=self._pool.stop, name="smartgo-threads-end").start()
+        for _ in range(self._started):
+            self._work.put(None)
+        self._started = 0
 
 
 def _daemon(**arguments: Any) -> threading.Thread:
     return threading.Thread(daemon=True, **arguments)
+
+
+class _AwaitedResult(Generic[T]):
+    """
+    A result that one thread waits for, and the reactor's thread gives; C{concurrent.futures} takes four locks for that.
+
+    @ivar done: whether the result is there.
+    """
+
+    __slots__ = ("_error", "_lock", "_then", "_value", "done")
+
+    def __init__(self, then: Callable[[], object] | None = None) -> None:
+        """@param then: called on the reactor's thread when the result is there."""
+        self.done = False
+        self._then = then
+        self._error: BaseException | None = None
+        self._lock = threading.Lock()
+        self._lock.acquire()
+
+    def give(self, result: T | Failure) -> None:
+        """Wake the thread up with a result; one after the first is dropped."""
+        if self.done:
+            return
+        if isinstance(result, Failure):
+            self._error = result.value
+        else:
+            self._value = result
+        self.done = True
+        self._lock.release()
+        if self._then is not None:
+            self._then()
+
+    def result(self) -> T:
+        """Wait for the result and return it. @raise BaseException: the value of the failure that was given."""
+        self._lock.acquire()
+        if self._error is not None:
+            raise self._error
+        return self._value
 
 
 class ReactorThread:
@@ -81,7 +171,8 @@ class ReactorThread:
         self._reactor = EPollReactor()
         self.env: IEnvironment = RealEnvironment(self._reactor)
         self._pid = os.getpid()
-        self._waiting: dict[Future[Any], Deferred[Any] | None] = {}  # changed on the reactor's thread alone
+        self._calls = ReactorCalls(self._reactor)
+        self._waiting: dict[_AwaitedResult[Any], Deferred[Any] | None] = {}  # changed on the reactor's thread alone
         self._at_end: dict[Callable[[], Deferred[Any]], None] = {}
         self._ended = False
         running = threading.Event()
@@ -123,11 +214,12 @@ class ReactorThread:
         @raise SettingError: the thread belongs to the process that this one was forked from, or the caller is on it.
         @raise CallFailed: the program ends.
         """
-        future = self._begin(work)
+        waiter: _AwaitedResult[T] = _AwaitedResult()
+        self._begin(work, waiter)
         try:
-            return future.result()
+            return waiter.result()
         finally:
-            self._cancel_unless_done(future)
+            self._cancel_unless_done(waiter)
 
     def wait_calling(self, work: Callable[[CallHere], Deferred[T]]) -> T:
         """
@@ -144,14 +236,14 @@ class ReactorThread:
             calls.put(partial(self._call_here, result, function, arguments))
             return result
 
-        future = self._begin(lambda: work(call_here))
-        future.add_done_callback(lambda _: calls.put(None))
+        waiter: _AwaitedResult[T] = _AwaitedResult(lambda: calls.put(None))
+        self._begin(lambda: work(call_here), waiter)
         try:
             while (call := calls.get()) is not None:
                 call()
-            return future.result()
+            return waiter.result()
         finally:
-            self._cancel_unless_done(future)
+            self._cancel_unless_done(waiter)
 
     def _call_here(self, result: Deferred[Any], function: Callable[..., Any], arguments: tuple[Any, ...]) -> None:
         if result.called:  # cancelled meanwhile
@@ -162,7 +254,7 @@ class ReactorThread:
             found = Failure()
         self.tell(lambda: result.callback(found))
 
-    def _begin(self, work: Callable[[], Deferred[T]]) -> Future[T]:
+    def _begin(self, work: Callable[[], Deferred[T]], waiter: _AwaitedResult[T]) -> None:
         if not self.is_ours:
             raise SettingError(
                 f"this client was started by process {self._pid}, from which this process was forked: start a new one"
@@ -171,47 +263,40 @@ class ReactorThread:
             raise SettingError("a blocking call on the reactor's own thread would wait for ever")
         if self._ended:
             raise CallFailed("the program ends")
-        future: Future[T] = Future()
 
         def begin() -> None:
-            self._waiting[future] = None
+            self._waiting[waiter] = None
             try:
                 deferred = work()
             except Exception as error:
-                self._over(Failure(error), future)
+                self._over(Failure(error), waiter)
             else:
-                self._waiting[future] = deferred
-                deferred.addBoth(self._over, future)
+                self._waiting[waiter] = deferred
+                deferred.addBoth(self._over, waiter)
 
-        self._reactor.callFromThread(copy_context().run, begin)
-        return future
+        self._calls.add(copy_context().run, begin)
 
-    def _cancel_unless_done(self, future: Future[Any]) -> None:
-        if not future.done():  # the waiting thread was interrupted
-            self.tell(lambda: self._cancel(future))
+    def _cancel_unless_done(self, waiter: _AwaitedResult[Any]) -> None:
+        if not waiter.done:  # the waiting thread was interrupted
+            self.tell(lambda: self._cancel(waiter))
 
-    def _cancel(self, future: Future[Any]) -> None:
-        deferred = self._waiting.get(future)
+    def _cancel(self, waiter: _AwaitedResult[Any]) -> None:
+        deferred = self._waiting.get(waiter)
         if deferred is not None:
             deferred.cancel()
 
-    def _over(self, result: Any, future: Future[Any]) -> None:
-        self._waiting.pop(future, None)
-        if future.done():
-            return
-        if isinstance(result, Failure):
-            future.set_exception(result.value)
-        else:
-            future.set_result(result)
+    def _over(self, result: Any, waiter: _AwaitedResult[Any]) -> None:
+        self._waiting.pop(waiter, None)
+        waiter.give(result)
 
     def tell(self, function: Callable[[], object]) -> None:
         """Call a function on the reactor's thread, without waiting for it; nothing happens in a forked process."""
         if self.is_ours:
-            self._reactor.callFromThread(function)
+            self._calls.add(function)
 
     def workers(self, count: int, name: str) -> WorkerThreads:
         """Return threads for the functions of an application."""
-        return WorkerThreads(self._reactor, count, name)
+        return WorkerThreads(self._calls, count, name)
 
     # -- the end of the program ----------------------------------------------------------------------------------
 
@@ -226,9 +311,9 @@ class ReactorThread:
     def _watch(self) -> None:
         threading.main_thread().join()
         over = threading.Event()
-        self._reactor.callFromThread(lambda: Deferred.fromCoroutine(self._end(over)))
+        self._calls.add(lambda: Deferred.fromCoroutine(self._end(over)))
         over.wait(END_WAIT)
-        self._reactor.callFromThread(self._finish)
+        self._calls.add(self._finish)
         self._thread.join(END_WAIT)
 
     async def _end(self, over: threading.Event) -> None:
@@ -241,8 +326,8 @@ class ReactorThread:
 
     def _finish(self) -> None:
         self._ended = True
-        for future in list(self._waiting):
-            self._over(Failure(CallFailed("the program ends")), future)
+        for waiter in list(self._waiting):
+            self._over(Failure(CallFailed("the program ends")), waiter)
         self._reactor.stop()
 
 

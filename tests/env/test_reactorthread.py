@@ -5,13 +5,14 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable
 from contextvars import ContextVar
-from typing import Any
+from typing import Any, cast
 
 from twisted.internet.defer import Deferred, fail, succeed
+from twisted.internet.epollreactor import EPollReactor
 from twisted.internet.threads import deferToThread
 from twisted.trial.unittest import SynchronousTestCase, TestCase
 
-from smartgo.env.reactorthread import CallHere, ReactorThread
+from smartgo.env.reactorthread import CallHere, ReactorCalls, ReactorThread, WorkerThreads
 from smartgo.errors import SettingError
 
 WAIT = 60.0
@@ -188,3 +189,137 @@ class WorkerTests(TestCase):
             self.assertFalse(threads[0].is_alive())
 
         return self.in_thread(work)
+
+
+class FakeReactor:
+    """Keeps what it is to call."""
+
+    def __init__(self) -> None:
+        self.calls: list[Callable[[], None]] = []
+
+    def callFromThread(self, function: Callable[[], None]) -> None:
+        """Keep a function."""
+        self.calls.append(function)
+
+
+class CallsTests(SynchronousTestCase):
+    """Calls on the reactor's thread."""
+
+    def setUp(self) -> None:
+        self.reactor = FakeReactor()
+        self.calls = ReactorCalls(cast("EPollReactor", self.reactor))
+        self.seen: list[object] = []
+
+    def test_one_wake_up(self) -> None:
+        """The reactor is woken once for all calls until it wakes up; they are made in order."""
+        for number in range(3):
+            self.calls.add(self.seen.append, number)
+        (woken,) = self.reactor.calls
+        woken()
+        self.assertEqual(self.seen, [0, 1, 2])
+        self.calls.add(self.seen.append, 3)
+        self.assertEqual(len(self.reactor.calls), 2)
+
+    def test_added_meanwhile(self) -> None:
+        """A call that a call adds is made the next time: who adds for ever does not keep the reactor."""
+        self.calls.add(self.calls.add, self.seen.append, "late")
+        self.reactor.calls[0]()
+        self.assertEqual(self.seen, [])
+        self.reactor.calls[1]()
+        self.assertEqual(self.seen, ["late"])
+
+    def test_raised(self) -> None:
+        """What a call raises is logged, and the next ones are made."""
+        self.calls.add(divmod, 1, 0)
+        self.calls.add(self.seen.append, 1)
+        self.reactor.calls[0]()
+        self.assertEqual(self.seen, [1])
+        self.assertEqual(len(self.flushLoggedErrors(ZeroDivisionError)), 1)
+
+    def test_none_lost(self) -> None:
+        """Calls that several threads add while the reactor takes them are all made."""
+        ended = threading.Event()
+        taken = 0
+
+        def add_many() -> None:
+            for number in range(2000):
+                self.calls.add(self.seen.append, number)
+
+        threads = [threading.Thread(target=add_many) for _ in range(3)]
+        for each in threads:
+            each.start()
+
+        def watch() -> None:
+            for each in threads:
+                each.join()
+            ended.set()
+
+        watcher = threading.Thread(target=watch)
+        watcher.start()
+        while not ended.is_set() or taken < len(self.reactor.calls):
+            if taken < len(self.reactor.calls):
+                self.reactor.calls[taken]()
+                taken += 1
+            else:
+                ended.wait(0.001)
+        watcher.join()
+        self.assertEqual(len(self.seen), 6000)
+
+
+class QueueTests(SynchronousTestCase):
+    """Threads for the functions of an application."""
+
+    def setUp(self) -> None:
+        self.arrived = threading.Semaphore(0)
+        self.results: list[tuple[Any, tuple[Any, ...]]] = []
+        self.workers = WorkerThreads(cast("ReactorCalls", self), 2, "test")
+        self.addCleanup(self.workers.end)
+
+    def add(self, function: Callable[..., Any], *arguments: Any) -> None:
+        """Keep a result, as L{ReactorCalls} does."""
+        self.results.append((function, arguments))
+        self.arrived.release()
+
+    def deliver(self, count: int) -> None:
+        """Wait for some results and deliver them."""
+        for _ in range(count):
+            self.assertTrue(self.arrived.acquire(timeout=30))
+        for function, arguments in self.results:
+            function(*arguments)
+        self.results.clear()
+
+    def test_results(self) -> None:
+        """A function's result, or what it raised, arrives on the reactor's thread."""
+        good, bad = self.workers.run(divmod, 7, 2), self.workers.run(divmod, 1, 0)
+        self.assertNoResult(good)
+        self.deliver(2)
+        self.assertEqual(self.successResultOf(good), (3, 1))
+        self.failureResultOf(bad, ZeroDivisionError)
+
+    def test_count(self) -> None:
+        """Threads are started as they are needed, up to the count; further functions wait."""
+        names: list[str] = []
+        go_on = threading.Event()
+
+        def work() -> None:
+            go_on.wait(30)
+            names.append(threading.current_thread().name)
+
+        for _ in range(4):
+            self.workers.run(work)
+        go_on.set()
+        self.deliver(4)
+        self.assertEqual(len(names), 4)
+        self.assertLessEqual(set(names), {"test-1", "test-2"})
+        self.workers.run(names.append, "one more")
+        self.deliver(1)
+        self.assertEqual(self.workers._started, 2)
+
+    def test_ended(self) -> None:
+        """Threads end when they have done what they were given."""
+        done = self.workers.run(threading.current_thread)
+        self.workers.end()
+        self.deliver(1)
+        thread = self.successResultOf(done)
+        thread.join(30)
+        self.assertFalse(thread.is_alive())

@@ -105,7 +105,7 @@ class LitePullTests(SyncCase):
                     client.wait(client.inner.routes.refresh)
                     topic, count, name = told.get(timeout=WAIT)
                     self.assertEqual((topic, count), ("T", 3))
-                    self.assertTrue(name.startswith("PoolThread-smartgo-cg-queues"), name)
+                    self.assertTrue(name.startswith("smartgo-cg-queues"), name)
                     consumer.on_queues_changed("T", lambda topic, queues: told.put((topic, len(queues), "")))
                     Admin(client).topics.create("T", queues=4)
                     client.wait(client.inner.routes.refresh)

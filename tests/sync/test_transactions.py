@@ -58,7 +58,7 @@ class TransactionTests(SyncCase):
                 self.assertEqual(message.message_id, result.message_id)
                 found, name = checked.get(timeout=WAIT)
                 self.assertEqual(found, result.message_id)
-                self.assertTrue(name.startswith("PoolThread-smartgo-tp"), name)
+                self.assertTrue(name.startswith("smartgo-tp"), name)
 
         return self.run_in_thread(work)
 
