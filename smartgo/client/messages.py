@@ -284,23 +284,52 @@ class ReceivedMessage(msgspec.Struct, kw_only=True, eq=False):
         return properties.split_keys(self.properties.get(properties.KEYS, ""))
 
 
-def received(stored: StoredMessage, broker_name: str, body: bytes | None = None) -> ReceivedMessage:
+class _Places(dict[tuple[str, int], MessageQueue]):
+    """The queues of one broker by topic and id, each made once for many messages."""
+
+    def __init__(self, broker_name: str) -> None:
+        self._broker_name = broker_name
+
+    def __missing__(self, key: tuple[str, int]) -> MessageQueue:
+        queue = self[key] = MessageQueue(key[0], self._broker_name, key[1])
+        return queue
+
+
+class _Hosts(dict[bytes, str]):
+    """Hosts as texts by their stored form, each made once for many messages."""
+
+    def __missing__(self, raw: bytes) -> str:
+        address, port = unpack_host(raw)
+        text = self[raw] = f"{address}:{port}"
+        return text
+
+
+def received(
+    stored: StoredMessage,
+    broker_name: str,
+    body: bytes | None = None,
+    places: _Places | None = None,
+    hosts: _Hosts | None = None,
+) -> ReceivedMessage:
     """
     Return a stored message as applications receive it.
 
     @param body: a body that is decompressed already; C{None} to decompress the message's.
+    @param places: the queues of this broker; C{hosts}: hosts. They are shared by the messages of one answer.
     @raise BadCompression: the body is not compressed as its flags say.
     @raise BodyTooLong: the decompressed body is longer than any that can be sent.
     """
     found = properties.decode(stored.properties)
+    if places is None or hosts is None:
+        places, hosts = _Places(broker_name), _Hosts()
     topic = stored.topic
+    queue = places[topic, stored.queue_id]
     if topic.startswith(RETRY_PREFIX):
         topic = found.get(properties.RETRY_TOPIC, topic)
     offset_id = stored.message_id
-    address, port = unpack_host(stored.born_host)
     return ReceivedMessage(
         topic=topic,
-        queue=MessageQueue(stored.topic, broker_name, stored.queue_id),
+        queue=queue,
         queue_offset=stored.queue_offset,
         body=decompress_body(bytes(stored.body), stored.sys_flag) if body is None else body,
         properties=found,
@@ -310,15 +339,21 @@ def received(stored: StoredMessage, broker_name: str, body: bytes | None = None)
         flag=stored.flag,
         born_ms=stored.born_ms,
         stored_ms=stored.stored_ms,
-        born_host=f"{address}:{port}",
+        born_host=hosts[stored.born_host],
         reconsume_times=stored.reconsume_times,
     )
 
 
-def received_if_readable(stored: StoredMessage, broker_name: str) -> ReceivedMessage | None:
-    """Return a stored message as applications receive it; C{None}, with a warning, if it cannot be decompressed."""
+def received_if_readable(
+    stored: StoredMessage, broker_name: str, places: _Places | None = None, hosts: _Hosts | None = None
+) -> ReceivedMessage | None:
+    """
+    Return a stored message as applications receive it; C{None}, with a warning, if it cannot be decompressed.
+
+    @param places: see L{received}; C{hosts} as well.
+    """
     try:
-        return received(stored, broker_name)
+        return received(stored, broker_name, None, places, hosts)
     except (BadCompression, BodyTooLong) as error:
         _log.warn("message {id} is left out: {error}", id=stored.message_id, error=error)
         return None
@@ -332,6 +367,7 @@ def decode_messages(body: bytes, broker_name: str) -> list[ReceivedMessage]:
     out with a warning: no consumer could ever consume it.
     """
     found = []
+    places, hosts = _Places(broker_name), _Hosts()
     at, end = 0, len(body)
     while at < end:
         try:
@@ -342,7 +378,7 @@ def decode_messages(body: bytes, broker_name: str) -> list[ReceivedMessage]:
             )
             break
         at += stored.size
-        message = received_if_readable(stored, broker_name)
+        message = received_if_readable(stored, broker_name, places, hosts)
         if message is not None:
             found.append(message)
     return found

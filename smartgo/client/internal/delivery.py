@@ -108,18 +108,19 @@ class ConcurrentDelivery:
         end = self._clock.seconds() + _SLICE
         try:
             while self._waiting and len(self._under_way) < self._settings.concurrency and not self._stopped:
-                if self._clock.seconds() > end:
+                now = self._clock.seconds()
+                if now > end:
                     self._turn = self._clock.callLater(0, self._next_turn)
                     break
                 held, messages = self._waiting.popleft()
                 if not held.dropped:
-                    self._begin(held, messages)
+                    self._begin(held, messages, now)
         finally:
             self._working = False
 
-    def _begin(self, held: ProcessQueue, messages: list[ReceivedMessage]) -> None:
+    def _begin(self, held: ProcessQueue, messages: list[ReceivedMessage], now: float) -> None:
         self._calls = call = self._calls + 1
-        self._under_way[call] = (held, messages, self._clock.seconds())
+        self._under_way[call] = (held, messages, now)
         held.begin()
         try:
             waits = outcome(self._listener, messages)
@@ -132,13 +133,15 @@ class ConcurrentDelivery:
             waits.addCallbacks(self._succeeded, self._failed, callbackArgs=(call,), errbackArgs=(call,))
 
     def _succeeded(self, _: Any, call: int) -> None:
-        held, messages = self._over(call, success=True)
+        now = self._clock.seconds()
+        held, messages = self._over(call, now, success=True)
         held.remove(messages)
-        held.ended(self._clock.seconds())
-        self._work()
+        held.ended(now)
+        if not self._working:
+            self._work()
 
     def _failed(self, failure: Failure, call: int) -> None:
-        held, messages = self._over(call, success=False)
+        held, messages = self._over(call, self._clock.seconds(), success=False)
         error = failure.value
         if isinstance(error, NotConsumed):
             held.ended(self._clock.seconds())
@@ -156,10 +159,9 @@ class ConcurrentDelivery:
             giving.addBoth(lambda _: held.ended(self._clock.seconds()))
         self._work()
 
-    def _over(self, call: int, success: bool) -> tuple[ProcessQueue, list[ReceivedMessage]]:
+    def _over(self, call: int, now: float, success: bool) -> tuple[ProcessQueue, list[ReceivedMessage]]:
         held, messages, begin = self._under_way.pop(call)
-        seconds = self._clock.seconds() - begin
-        self._meters(messages[0].topic).consumed(len(messages), seconds, success)
+        self._meters(messages[0].topic).consumed(len(messages), now - begin, success)
         return held, messages
 
     def _not_given(self, failure: Failure) -> None:

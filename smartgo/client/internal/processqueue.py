@@ -106,20 +106,24 @@ class ProcessQueue:
 
     def put(self, messages: Iterable[ReceivedMessage]) -> None:
         """Add the messages of a pull; offsets rise from pull to pull."""
+        held, order = self._held, self._order
         for message in messages:
-            if message.queue_offset not in self._held:
-                self._held[message.queue_offset] = message
-                self._order.append(message.queue_offset)
+            offset = message.queue_offset
+            if offset not in held:
+                held[offset] = message
+                order.append(offset)
                 self._size += len(message.body)
 
     def remove(self, messages: Iterable[ReceivedMessage]) -> None:
         """Remove messages that are consumed; those that are no longer held are ignored."""
+        held, order = self._held, self._order
         for message in messages:
-            if message in self:
-                del self._held[message.queue_offset]
+            offset = message.queue_offset
+            if held.get(offset) is message:
+                del held[offset]
                 self._size -= len(message.body)
-        while self._order and self._order[0] not in self._held:
-            self._order.popleft()
+        while order and order[0] not in held:
+            order.popleft()
         if self._room and self.full is None:
             self._room.fire(None)
 
