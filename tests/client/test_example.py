@@ -5,6 +5,8 @@ from __future__ import annotations
 import asyncio
 import os
 import runpy
+import subprocess
+import sys
 from typing import Any
 
 from twisted.internet.task import deferLater
@@ -42,6 +44,23 @@ class ExampleTests(ClusterCase):
         self.assertEqual(
             sorted(one for one in lines if one.startswith("consumed")), [f"consumed order {n}" for n in range(10)]
         )
+
+    @coroutine
+    async def test_logging(self) -> None:
+        """The example of logging, as a program of its own, prints the failure of its listener through C{logging}."""
+        command = [sys.executable, os.path.join(EXAMPLES, "client_logging.py"), self.node.registry]
+        done = await deferToThread(
+            subprocess.run,
+            command,
+            capture_output=True,
+            text=True,
+            timeout=60,
+            cwd=os.path.dirname(os.path.dirname(EXAMPLES)),
+        )
+        lines = done.stderr.splitlines()
+        self.assertTrue(lines[0].startswith("CRITICAL smartgo the listener failed for message "), done.stderr)
+        self.assertEqual(lines[-2:], ["LookupError: no such order", "INFO example consumed"])
+        self.assertEqual(done.stdout, "")
 
     @coroutine
     async def test_blocking(self) -> None:
