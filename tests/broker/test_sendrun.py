@@ -421,6 +421,42 @@ class ChosenRunTests(PureRunTests):
             changed += struct.pack(">i", len(fields)) + fields + more
             self.assert_not_taken(struct.pack(">I", len(changed) | 1 << 24) + changed + body, f"{changed!r}")
 
+    def test_late_code(self) -> None:
+        """A header in JSON whose code stands behind its fields is not taken: the code says which names they have."""
+        for code, fields in ((310, FIELDS), (10, FIELDS), (310, LONG), (10, LONG)):
+            members = {"extFields": fields, "code": code, "flag": 0, "language": "JAVA", "opaque": 5, "version": 401}
+            header = json.dumps(members).encode()
+            self.assert_not_taken(len(header).to_bytes(4, "big") + header + b"body", f"{code}: {[*fields]}")
+
+    def test_cut_texts(self) -> None:
+        """A value of a binary header that ends within a character is not taken, whatever the body begins with."""
+        for text, rest in ((b"\xc3", b"\xa9"), (b"\xe2\x82", b"\xac"), (b"\xf0\x9f\x98", b"\x80")):
+            for value, body, taken in ((text + rest, b"body", True), (text, rest + b"body", False)):
+                block = binary_frame(FIELDS, b"")[25:] + b"\0\1n" + struct.pack(">i", len(value)) + value
+                header = struct.pack(">hBhiiii", 310, 0, 401, 5, 0, 0, len(block)) + block
+                frame = struct.pack(">I", len(header) | 1 << 24) + header + body
+                if taken:
+                    self.assert_taken(frame, f"{value!r}")
+                else:
+                    self.assert_not_taken(frame, f"{value!r}")
+
+    def test_field_size(self) -> None:
+        """A binary header with another size of all fields than they have is not taken, whole as they may be."""
+        whole = binary_frame({**FIELDS, "n": "broker-a"})
+        self.assert_taken(whole, "the size of all fields")
+        at, size = 21, len(whole) - 4 - 21 - len(b"body")
+        self.assertEqual(whole[at : at + 4], size.to_bytes(4, "big"))
+        for other in (0, size - 11, size - 1, size + 1, size + 4, 1 << 31):
+            self.assert_not_taken(whole[:at] + other.to_bytes(4, "big") + whole[at + 4 :], f"{other} for {size}")
+
+    def test_escapes(self) -> None:
+        """Characters that are escaped by their numbers are stored in UTF-8, whatever its length for them."""
+        for number in (0x20, 0x7E, 0x7F, 0x80, 0xE9, 0x7FF, 0x800, 0x801, 0xD7FF, 0xE000, 0xFFFD, 0xFFFF):
+            frame = json_frame({**FIELDS, "i": "k\x01=" + chr(number)})
+            header = frame[4:-4].replace(("=" + chr(number)).encode(), f"=\\u{number:04x}".encode())
+            record = self.assert_taken(len(header).to_bytes(4, "big") + header + b"body", f"{number:x}")
+            self.assertEqual(record.properties, b"k\x01=" + chr(number).encode() + b"\x02CLUSTER\x01c1", f"{number:x}")
+
     def test_no_queue(self) -> None:
         """What is no queue is not kept, and not taken for one later."""
         self.known["T", 1] = object()  # type: ignore[assignment]
