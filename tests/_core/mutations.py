@@ -83,7 +83,7 @@ MUTATIONS = [
         ("        log.stored_ms = log.now_ms\n", ""),
         ("route.count += plan.count", "route.count += 1"),
         ("wanted[at - 1] > code", "wanted[at - 1] < code"),
-        ("pulls is None or (run is not None and run.out_size) or", "pulls is None or"),
+        ("pulls is None or (run is not None and (run.out.size or run.late_count)) or", "pulls is None or"),
         (" or (self.answered and self.turns.begun):", ":"),
         ("log.end - log.base > content.len", "False"),
     ),
