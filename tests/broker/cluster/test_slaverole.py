@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from typing import Any
+
 from twisted.trial.unittest import SynchronousTestCase
 
 from smartgo.schema.bodies import SubscriptionGroupConfig, TopicConfig
@@ -13,12 +16,22 @@ from smartgo.schema.headers.offsets import OffsetResponse, QueryOffsetRequest, U
 from smartgo.schema.headers.pull import PullResponse
 from smartgo.schema.headers.topics import CreateTopicRequest, DeleteTopicRequest
 from smartgo.schema.topics import OFFSET_MOVED_EVENT
-from smartgo.store.interfaces import ReadLimit
+from smartgo.store.interfaces import ReadResult
+from smartgo.store.storereads import StoreReads
 from tests.broker.fakecluster import BROKER, Cluster, pull_command, records, send_command
 from tests.fakes import FakeEnvironment
 
-_LIMIT = ReadLimit()
 SLAVE = {"brokerRole": "SLAVE", "brokerId": "1"}
+
+
+def say_how_far(case: SynchronousTestCase, is_far: Callable[[], bool]) -> None:
+    """Have all stores that are opened from now on say whether what they read lies so far back that a slave may help."""
+    read = StoreReads.read
+
+    def told(*arguments: Any) -> ReadResult:
+        return read(*arguments)._replace(suggest_slave=is_far())
+
+    case.patch(StoreReads, "read", told)
 
 
 class SlaveRoleTests(SynchronousTestCase):
@@ -139,15 +152,17 @@ class SlaveRoleTests(SynchronousTestCase):
         With slaveReadEnable the group's settings say whom to ask next, else the master; after an offset that is not
         there the group's broker, either way.
         """
+        is_far: list[object] = []
+        say_how_far(self, lambda: bool(is_far))
         for enabled, near, far in (("true", 4, 2), ("false", 0, 0)):
+            is_far.clear()
             cluster = self.slave(slaveReadEnable=enabled)
             cluster.broker.groups.update(
                 SubscriptionGroupConfig(group_name="CG", broker_id=4, which_broker_when_consume_slowly=2)
             )
             self.assertEqual(self.pulled(cluster, 0)[1].suggest_which_broker_id, near)
             self.assertEqual(self.pulled(cluster, 77)[1].suggest_which_broker_id, 4)
-            result = cluster.broker.store.read("T", 0, 0, _LIMIT, None)._replace(suggest_slave=True)
-            self.patch(cluster.broker.store, "read", lambda *args, result=result: result)
+            is_far.append(True)
             self.assertEqual(self.pulled(cluster, 0)[1].suggest_which_broker_id, far)
 
     def test_delayed(self) -> None:
@@ -176,14 +191,13 @@ class SuggestionTests(SynchronousTestCase):
 
     def suggested(self, far: bool, **settings: str) -> int:
         """By a broker, for a message that is far back or not, of a group with its own ideas."""
+        say_how_far(self, lambda: far)
         cluster = Cluster(None, **settings)
         self.addCleanup(cluster.stop)
         cluster.broker.groups.update(
             SubscriptionGroupConfig(group_name="CG", broker_id=4, which_broker_when_consume_slowly=2)
         )
         cluster.send("T")
-        result = cluster.broker.store.read("T", 0, 0, _LIMIT, None)._replace(suggest_slave=far)
-        self.patch(cluster.broker.store, "read", lambda *args: result)
         return cluster.ask(pull_command("T")).read(PullResponse).suggest_which_broker_id
 
     def test_master(self) -> None:
