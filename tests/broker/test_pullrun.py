@@ -19,11 +19,12 @@ from smartgo.schema.codes import RequestCode
 from smartgo.schema.command import Command, decode, encode
 from smartgo.schema.responses import found_pieces, pull_response
 from smartgo.store.interfaces import ReadLimit, ReadResult, ReadStatus
+from tests.broker import test_sendrun
 from tests.broker.fakecluster import Cluster, pull_command, send_command
 from tests.broker.sendtape import SocketClient
 from tests.broker.test_sendrun import binary_frame, json_frame
 from tests.fakes import FakeEnvironment
-from tests.net.test_hub import HubTestCase, Source, with_length
+from tests.net.test_hub import CompiledHubTestCase, HubTestCase, Source, with_length
 from tests.sockets import SocketNetwork
 
 FIELDS = {
@@ -259,6 +260,33 @@ class UnsentTests(HubTestCase):
         self.turn()
         self.assertEqual((link.read, link.frames, len(pulls.reads)), ([], [1], 1))
         self.assertTrue(end.recv(1 << 16).endswith(b"onetwothree"))
+
+
+class StoredTests(CompiledHubTestCase):
+    """Pulls of a link whose sends were stored and answered."""
+
+    def test_behind_answers(self) -> None:
+        """A pull behind answers to sends finds what they stored: the run of the sends ends before."""
+        pulls = PullRunTests()
+        pulls.setUp()
+        self.source.alone = (self.source, Source(pulls.run_of_pulls))  # type: ignore[assignment]
+        link, end, _ = self.attach(self.source)
+        _, far, _ = self.attach()
+        ended: list[int] = []
+        seen = link.dataReceived
+
+        def note(data: bytes) -> None:
+            ended.append(self.source.ended)
+            seen(data)
+
+        link.dataReceived = note  # type: ignore[method-assign]
+        pull = with_length(json_frame(FIELDS, b"", 11))
+        share = 64  # frames of a link, where others are ready, too: the pull waits until these are answered
+        end.send(with_length(*[json_frame(test_sendrun.FIELDS)] * share) + pull)
+        far.send(b"any")
+        self.turn()
+        self.assertEqual((link.frames, pulls.reads), ([share], []))
+        self.assertEqual((link.read, ended), ([pull], [1]))
 
 
 class HubPullTests(SynchronousTestCase):
