@@ -23,6 +23,7 @@ class Certificates:
     @ivar key: its private key, PKCS 8, readable by its owner only.
     @ivar client: a C{tls.properties} for the official client: trust the authority alone and check the server by it.
     @ivar stranger: the same, trusting another authority.
+    @ivar identity: as C{client}, with a certificate of the authority for the common name C{orders-client}.
     """
 
     authority: str
@@ -30,6 +31,7 @@ class Certificates:
     key: str
     client: str
     stranger: str
+    identity: str
 
     @classmethod
     def make(cls, folder: str) -> Certificates:
@@ -49,9 +51,13 @@ class Certificates:
             return path
 
         pem = serialization.Encoding.PEM
-        private = server_key.private_bytes(
-            pem, serialization.PrivateFormat.PKCS8, serialization.NoEncryption()
+        own_key = ec.generate_private_key(ec.SECP256R1())
+        own = write("own.pem", _certificate("orders-client", own_key, authority, authority_key).public_bytes(pem))
+        private, own_private = (
+            one.private_bytes(pem, serialization.PrivateFormat.PKCS8, serialization.NoEncryption())
+            for one in (server_key, own_key)
         )  # netty reads no other form
+        more = f"tls.client.certPath={own}\ntls.client.keyPath={write('own.key', own_private)}\n"
         trusted = write("authority.pem", authority.public_bytes(pem))
         untrusted = write("another.pem", other.public_bytes(pem))
         settings = "tls.test.mode.enable=false\ntls.client.authServer=true\ntls.client.trustCertPath={}\n"
@@ -61,6 +67,7 @@ class Certificates:
             key=write("server.key", private),
             client=write("client.properties", settings.format(trusted).encode()),
             stranger=write("stranger.properties", settings.format(untrusted).encode()),
+            identity=write("identity.properties", (settings.format(trusted) + more).encode()),
         )
 
 

@@ -6,6 +6,7 @@ import os
 from typing import Any
 
 from tests.interop.case import Cluster, InteropCase, driver
+from tests.interop.certificates import Certificates
 from tests.interop.driver import CommandFailed, Driver, rocketmq_home
 from tests.interop.peers import SMARTGO, chosen
 
@@ -75,6 +76,41 @@ class AccessTests(InteropCase):
         forger.close()
         self._forget(cluster.namesrv)
         return told
+
+    def test_certificate(self) -> None:
+        """A client without a key has the rights of the account that names its certificate."""
+        if chosen() is not SMARTGO:
+            self.skipTest("accounts with certificates are smartgo's own")
+        made = Certificates.make(os.path.join(self.home, "certificates"))
+        folder = os.path.join(rocketmq_home(self.home), "conf")
+        more = "- {accessKey: the-orders, secretKey: orders-secret, certificate: CN=orders-client, %s}\n"
+        with open(os.path.join(folder, "plain_acl.yml"), "w") as file:
+            file.write(RULES + more % "topicPerms: [orders=PUB|SUB], groupPerms: [billing=SUB]")
+        settings = {
+            "aclEnable": "true", "aclPath": folder, "accessKey": ADMIN[0], "secretKey": ADMIN[1],
+            "tls.server.need.client.auth": "optional", "tls.server.trustCertPath": made.authority,
+        }  # fmt: skip
+        cluster = Cluster(chosen(), self.home, settings, settings, tls=made, key=ADMIN)
+        self.addCleanup(cluster.end)
+        cluster.start()
+        where = {"namesrv": cluster.namesrv}
+        for generation in ("4.9", "5.3"):
+            admin = Driver(generation, self.home, "JSON", tls=made.client, key=ADMIN)
+            client, nobody = (Driver(generation, self.home, "JSON", tls=one) for one in (made.identity, made.client))
+            for java in (admin, client, nobody):
+                self.addCleanup(java.process.kill)
+            for topic in ("orders", "other"):
+                admin.ask("topic", topic=topic, queues=2, address=cluster.broker.address, **where)
+            self.assertEqual(len(client.start("send", topic="orders", count=5, **where).all_of("sent")), 5)
+            pushed = client.start("push", name="c", group="billing", topics={"orders": "*"}, fromFirst=True, **where)
+            pushed.wait_for("message", 5, 60)
+            client.ask("push.stop", name="c")
+            self.assertIn("No permission for topic other", self._refused(client, "send", topic="other", **where))
+            self.assertIn(
+                "No route info", self._refused(nobody, "send", topic="orders", **where)
+            )  # the registry refuses
+            for java in (admin, client, nobody):
+                java.close()
 
     def test_broker(self) -> None:
         """Behind a registry that everybody may ask, the broker decides by key, topic and group."""
