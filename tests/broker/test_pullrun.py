@@ -288,6 +288,23 @@ class StoredTests(CompiledHubTestCase):
         self.assertEqual((link.frames, pulls.reads), ([share], []))
         self.assertEqual((link.read, ended), ([pull], [1]))
 
+    def test_before_kept_answers(self) -> None:
+        """A pull is not answered before answers to sends that may leave, but have not yet: it goes to the link."""
+        pulls = PullRunTests()
+        pulls.setUp()
+        self.source.run = self.sends.run_of_sends = self.sends.make(later=True)
+        self.source.alone = (self.source, Source(pulls.run_of_pulls))  # type: ignore[assignment]
+        link, end, _ = self.attach(self.source)
+        end.send(with_length(json_frame(test_sendrun.FIELDS)))
+        self.turn()
+        self.source.tells[0][1](None)
+        self.assertEqual((link.frames, self.read(end)), ([1], b""))
+        pull = with_length(json_frame(FIELDS, b"", 11))
+        end.send(pull)
+        self.turn()
+        self.assertEqual((link.frames, pulls.reads, link.read), ([1], [], [pull]))
+        self.assertEqual(len(self.sends.answers(link.written)), 1)
+
 
 class HubPullTests(SynchronousTestCase):
     """Pulls of a whole broker, from sockets that the hub reads."""
