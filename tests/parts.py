@@ -36,7 +36,8 @@ _PORTS: Final = 22000  # the first of 200 for the first part; the golden stores 
 
 PARTS: Final = {
     "unit": ("tests", "tests.interop.test_logs"),
-    "unit-broker": ("tests.broker", "tests.ha", "tests.remoting", "tests.store"),
+    "unit-broker": ("tests.broker",),
+    "unit-store": ("tests.ha", "tests.remoting", "tests.store"),
     "unit-ops": ("tests.ops", "tests.ops.console.test_comparison", "tests.ops.console.test_files"),
     "processes": (
         "tests.benchmarks", "tests.chaos", "tests.cli", "tests.client.test_cluster", "tests.deploy", "tests.node",
@@ -114,12 +115,12 @@ SELECTED: Final = {
         "tests.attack.test_attacks.RequestTests.test_unread",
         "tests.attack.test_attacks.RestTests.test_bombs",
     ),
-    "pure-broker": ("tests.broker",),
-    "pure-store": ("tests.test_core", "tests.store", "tests.remoting"),
+    "pure-broker": ("unit-broker",),
+    "pure-store": ("unit-store", "tests.test_core"),
 }  # fmt: skip
 """
 Parts that run some tests of others: C{smoke} the most telling ones of parts that are run by hand, and C{pure} those of
-store, remoting and broker in Python alone, as where no compiler was.
+other parts in Python alone, as where no compiler was.
 """
 
 GATES: Final = {
@@ -137,7 +138,7 @@ Gates that are no tests, as lines of a shell script: beside the tests they keep 
 need nothing installed twice.
 """
 
-MEASURED: Final = frozenset({"unit", "unit-broker", "unit-ops", "processes", "spark", "smoke-spark"})
+MEASURED: Final = frozenset({"unit", "unit-broker", "unit-store", "unit-ops", "processes", "spark", "smoke-spark"})
 """The parts whose tests run the product in their own process: elsewhere a measurement finds next to nothing new."""
 
 BUDGET: Final = 900
@@ -189,7 +190,7 @@ def tests_of(part: str) -> list[str]:
     """Return what trial is to run for a part; of what is no part, the thing itself, such as C{tests.store}."""
     if part in PARTS:
         return [module for module in modules() if part_of(module) == part]
-    return list(SELECTED.get(part, [part]))
+    return [one for name in SELECTED.get(part, ()) for one in tests_of(name)] or [part]
 
 
 def command(part: str, coverage: bool, tests: Sequence[str] = ()) -> list[str]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import os
 import re
+from functools import cache
 
 from twisted.trial.unittest import SynchronousTestCase
 
@@ -124,6 +125,7 @@ def sources(top: str) -> list[str]:
     return sorted(found)
 
 
+@cache
 def imports(path: str) -> list[tuple[int, str]]:
     """Line and full name of everything a file imports; C{from a import b} gives C{a.b}."""
     with open(os.path.join(ROOT, path), encoding="utf-8") as file:
@@ -140,6 +142,7 @@ def imports(path: str) -> list[tuple[int, str]]:
     return found
 
 
+@cache
 def calls(path: str) -> list[tuple[int, str]]:
     """Line and dotted name of everything a file calls or refers to by attribute."""
     with open(os.path.join(ROOT, path), encoding="utf-8") as file:

@@ -136,7 +136,7 @@ class SelectedTests(SynchronousTestCase):
 
     def test_there(self) -> None:
         """Each name is that of test modules, of a class, or of a test."""
-        for name in (name for names in SELECTED.values() for name in names):
+        for name in (name for part in SELECTED for name in tests_of(part)):
             if any(module == name or module.startswith(f"{name}.") for module in modules()):
                 continue
             module = max((one for one in modules() if name.startswith(f"{one}.")), key=len)
