@@ -75,7 +75,8 @@ class Client:
 
     async def stop(self) -> None:
         """
-        Stop all producers and consumers, then close all connections; returns when that is done. Idempotent.
+        Stop all producers and consumers, then close all connections; returns when that is done. Calls of other tasks
+        that wait fail with L{CallFailed}. Idempotent.
 
         Cancelling the waiting task does not cut the stop short.
         """

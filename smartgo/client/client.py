@@ -22,6 +22,7 @@ from smartgo.client.internal.events import Events
 from smartgo.client.internal.groupmember import GroupConsumer, GroupProducer
 from smartgo.client.internal.identity import DEFAULT_INSTANCE, UniqueIds, client_id
 from smartgo.client.internal.outages import BrokerOutages
+from smartgo.client.internal.pauses import Pauses
 from smartgo.client.internal.registryaddresses import registry_addresses
 from smartgo.client.internal.replies import AwaitedReplies
 from smartgo.client.internal.route import RouteCache
@@ -96,6 +97,7 @@ class Client:
     @ivar unique_ids: generates the unique ids of messages.
     @ivar events: those that hear of all sends and of all consumption.
     @ivar replies: the requests of producers that wait for replies.
+    @ivar pauses: the pauses between the attempts of sends.
     """
 
     _log = Logger()
@@ -136,6 +138,7 @@ class Client:
         self.consumers: dict[str, GroupConsumer] = {}
         self._producers: dict[str, GroupProducer] = {}
         self.replies = AwaitedReplies(env.clock)
+        self.pauses = Pauses(env.clock)
         self.remoting = RemotingClient(
             env,
             embedding.sweeper or Sweeper(env.clock, MemoryBudget(env.clock)),
@@ -199,7 +202,10 @@ class Client:
         return Deferred.fromCoroutine(_all_ended(asked))
 
     def stop(self) -> Deferred[None]:
-        """Stop all producers and consumers, then close all connections; fires when that is done."""
+        """
+        Stop all producers and consumers, then close all connections; fires when that is done. Calls that wait fail with
+        L{CallFailed}.
+        """
         return Deferred.fromCoroutine(self._stop())
 
     async def _stop(self) -> None:
@@ -211,7 +217,10 @@ class Client:
         if self._loop.running:
             self._loop.stop()
         self.routes.stop()
-        await self.remoting.stop()
+        gone = self.remoting.stop()
+        self.pauses.end()  # sends that are tried again fail now
+        self.replies.end()
+        await gone
 
     # -- heartbeats ------------------------------------------------------------------------------------------
 

@@ -13,6 +13,7 @@ from smartgo.client.startlater import ClientPlan, TLSFiles
 from smartgo.client.tracesettings import Tracing
 from smartgo.env.reactorthread import ReactorThread
 from smartgo.errors import CallFailed, SettingError
+from smartgo.observer import OneShotObserver
 from smartgo.schema.signature import AccessKey
 
 T = TypeVar("T")
@@ -53,6 +54,7 @@ class Client:
         self.registries = self._plan.registries
         self._thread: ReactorThread | None = None
         self._client: twisted.Client | None = None
+        self._stopping: OneShotObserver[None] | None = None
         self._before_stop: dict[Callable[[], object], None] = {}
         self._after_stop: dict[Callable[[], object], None] = {}
 
@@ -73,8 +75,8 @@ class Client:
 
     def stop(self) -> None:
         """
-        Stop all producers and consumers, then close all connections; returns when that is done. Idempotent, and without
-        an effect in a process that was forked.
+        Stop all producers and consumers, then close all connections; returns when that is done. Calls of other threads
+        that wait fail with L{CallFailed}. Idempotent, and without an effect in a process that was forked.
         """
         thread = self._thread
         if thread is None or not thread.is_ours:
@@ -83,14 +85,19 @@ class Client:
         thread.wait(self._stop)
 
     def _stop(self) -> Deferred[None]:
-        client, self._client = self._client, None
-        if client is None:
+        if self._client is None:
             return succeed(None)
+        if self._stopping is not None:
+            return self._stopping.when()
+        stopping: OneShotObserver[None] = OneShotObserver()
+        self._stopping = stopping
         for tell in list(self._before_stop):
             tell()
-        return client.stop().addBoth(self._stopped)
+        self._client.stop().addBoth(self._stopped).addBoth(stopping.fire)
+        return stopping.when()
 
     def _stopped(self, result: T) -> T:
+        self._client = self._stopping = None
         for tell in list(self._after_stop):
             tell()
         return result

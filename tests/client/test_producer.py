@@ -6,6 +6,7 @@ import zlib
 
 from twisted.internet.defer import CancelledError
 
+from smartgo.client.client import Client
 from smartgo.client.internal.route import publish_queues, subscribe_queues
 from smartgo.client.messages import Message, SendStatus
 from smartgo.client.producer import Producer
@@ -119,6 +120,26 @@ class SendTests(ClusterTestCase):
         self.pass_time(3.5)
         self.assertIn(TOO_MANY_NEW, self.failureResultOf(sending, PeerRefused).value.remark)
         self.assertGreater(len(refusing), 50)
+
+    def refuse_all(self, remark: str) -> None:
+        """Let the first broker refuse all sends: it is busy."""
+        self.a.does[RequestCode.SEND_MESSAGE_V2] = lambda request: request.answer(int(ResponseCode.SYSTEM_BUSY), remark)
+
+    def test_client_stops(self) -> None:
+        """A send that waits before its next attempt fails at once when its client stops, and leaves no timer."""
+        for remark in ("busy", f"topic[T] is not created: {TOO_MANY_NEW}"):
+            client = Client(self.env, "127.0.0.1:9876", instance=remark[:4])
+            self.routes["T"] = route(A)
+            self.refuse_all(remark)
+            producer = Producer(client, "pg", retries=100, timeout=100.0)
+            self.result(producer.start())
+            sending = producer.send(Message(topic="T", body=b"x"))
+            self.pass_time(0.04, 0.02)
+            self.assertNoResult(sending)
+            stopping = client.stop()
+            self.pass_time(0.04, 0.02)
+            self.successResultOf(stopping)
+            self.failureResultOf(sending, CallFailed)
 
     def test_gives_up(self) -> None:
         """After three attempts the last refusal is the outcome; a refusal that is the same everywhere is at once."""

@@ -16,7 +16,15 @@ from twisted.python.failure import Failure
 
 from smartgo.client.messages import Message, ReceivedMessage
 from smartgo.env.interfaces import IClock
-from smartgo.errors import BadCompression, BodyTooLong, CallTimedOut, MessageIllegal, ReplyTimedOut, RequestRefused
+from smartgo.errors import (
+    BadCompression,
+    BodyTooLong,
+    CallFailed,
+    CallTimedOut,
+    MessageIllegal,
+    ReplyTimedOut,
+    RequestRefused,
+)
 from smartgo.schema import properties
 from smartgo.schema.bodies import MessageQueue
 from smartgo.schema.compression import decompress_body
@@ -143,6 +151,11 @@ class AwaitedReplies:
     def _ended(self, result: ReceivedMessage | Failure, correlation_id: str) -> ReceivedMessage | Failure:
         del self._waiting[correlation_id]
         return result
+
+    def end(self) -> None:
+        """Fail all requests that wait: their client stops."""
+        for one in list(self._waiting.values()):
+            one.fail(Failure(CallFailed("no reply any more: the client has stopped")))
 
     def arrived(self, header: PushReplyRequest, body: bytes) -> None:
         """

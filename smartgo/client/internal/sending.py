@@ -10,7 +10,6 @@ from collections.abc import Coroutine, Sequence
 from typing import Any, Final, NamedTuple, TypeVar
 
 from twisted.internet.defer import Deferred
-from twisted.internet.task import deferLater
 from twisted.python.failure import Failure
 
 from smartgo.client.client import Client
@@ -242,6 +241,8 @@ class Sender:
             except PeerRefused as error:
                 self._note(queue, begin, failed=True)
                 if error.code not in RETRIED:
+                    if stored is not None:
+                        return stored
                     raise
                 if error.remark.endswith(TOO_MANY_NEW) and await self._may_create_soon(deadline):
                     continue
@@ -275,7 +276,7 @@ class Sender:
         """Wait before the only broker is asked again: longer each time, and no longer than half of what is left."""
         clock = self._clock
         pause = RETRY_PAUSE * 2**attempt * (0.5 + self._client.env.random.fraction() / 2)
-        await deferLater(clock, max(0.0, min(pause, (deadline - clock.seconds()) / 2)))
+        await self._client.pauses.of(max(0.0, min(pause, (deadline - clock.seconds()) / 2)))
 
     async def _may_create_soon(self, deadline: float) -> bool:
         """Wait for a broker that lets an address create so many topics a second; C{False} if there is no time left."""
@@ -283,7 +284,7 @@ class Sender:
         pause = NEW_TOPIC_PAUSE * (0.5 + self._client.env.random.fraction())
         if clock.seconds() + pause + NEW_TOPIC_PAUSE >= deadline:  # the answer needs time, too
             return False
-        await deferLater(clock, pause)
+        await self._client.pauses.of(pause)
         return True
 
     async def send_to(self, prepared: Prepared, queue: MessageQueue, deadline: float) -> SendResult:

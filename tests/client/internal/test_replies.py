@@ -12,7 +12,7 @@ from smartgo.client.consumer import PushConsumer
 from smartgo.client.listening import ConsumerSettings
 from smartgo.client.messages import Message, ReceivedMessage
 from smartgo.client.producer import Producer
-from smartgo.errors import CallTimedOut, MessageIllegal, PeerRefused, ReplyTimedOut
+from smartgo.errors import CallFailed, CallTimedOut, MessageIllegal, PeerRefused, ReplyTimedOut
 from smartgo.schema import properties
 from smartgo.schema.codes import RequestCode, ResponseCode
 from smartgo.schema.command import Command
@@ -64,6 +64,13 @@ class RequestTests(ClusterTestCase):
         )
         command = Command.request(RequestCode.PUSH_REPLY_MESSAGE_TO_CLIENT, header, body)
         return self.result(self.broker.peers[-1].ask(command, 3.0))
+
+    def test_client_stops(self) -> None:
+        """A request that waits for its reply fails when its client stops, and leaves no timer."""
+        waits = self.ask(600.0)
+        self.result(self.client_.stop())
+        error = self.failureResultOf(waits, CallFailed).value
+        self.assertIn("the client has stopped", str(error))
 
     def test_reply(self) -> None:
         """A request carries its id, the client's and the time; the reply with that id is its outcome."""

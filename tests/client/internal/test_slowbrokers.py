@@ -91,6 +91,20 @@ class SendTests(ClusterTestCase):
         producer = self.producer()
         self.assertIn(SendStatus.SLAVE_NOT_AVAILABLE, {self.send(producer).status for _ in range(4)})
 
+    def test_not_ok_then_refused(self) -> None:
+        """A message that one broker stored, less durably, is sent, although the next broker refuses it."""
+        self.a.code, self.b.code = int(ResponseCode.SLAVE_NOT_AVAILABLE), int(ResponseCode.MESSAGE_ILLEGAL)
+        producer = self.producer(again=True)
+        for _ in range(4):
+            before = self.count(self.a)
+            sending = producer.send(Message(topic="T", body=b"x"))
+            self.pass_time(0.5)
+            if self.count(self.a) > before:
+                self.assertEqual(self.successResultOf(sending).status, SendStatus.SLAVE_NOT_AVAILABLE)
+            else:  # the other broker was asked first
+                self.failureResultOf(sending, PeerRefused)
+        self.assertGreater(self.count(self.a), 0)
+
     def test_lasting(self) -> None:
         """A refusal that time does not change is repeated without a pause."""
         self.a.code = int(ResponseCode.NO_PERMISSION)
