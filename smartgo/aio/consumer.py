@@ -98,7 +98,8 @@ class PushConsumer:
 
         @raise smartgo.errors.SettingError: there is no subscription, the client has a consumer of this group already,
             or this one was started before.
-        @raise smartgo.errors.CallFailed: no registry can be reached; the consumer is not started.
+        @raise smartgo.errors.CallFailed: no registry can be reached, or L{stop} was called meanwhile; the consumer is
+            not started.
         @raise smartgo.errors.PeerRefused: a broker cannot evaluate an SQL92 expression (23: it is wrong, 1:
             C{enablePropertyFilter} is off), or access control of all brokers of a topic does not admit the group or
             the topic (1 or 16); the consumer is not started.

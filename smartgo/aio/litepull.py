@@ -70,7 +70,8 @@ class LitePullConsumer:
 
     async def assign(self, queues: Iterable[MessageQueue]) -> None:
         """
-        Read these queues and no others, whatever other members of the group read; before or after L{start}.
+        Read these queues and no others, whatever other members of the group read; before or after L{start}; returns
+        when those that can be read now are. The others are tried again every 20 s.
 
         @raise SettingError: the consumer subscribes to a topic.
         """
@@ -136,7 +137,10 @@ class LitePullConsumer:
 
     async def stop(self) -> None:
         """
-        Commit what was polled, if C{auto_commit}, and leave the group; polls that wait fail. Never fails; idempotent.
+        Save what was committed, and leave the group; polls that wait fail; returns when that is done, and never fails.
+        Idempotent.
+
+        It commits nothing more: what the last poll returned is polled again unless L{commit} was called.
         """
         if self._consumer is None:
             return

@@ -26,7 +26,7 @@ from smartgo.client.internal.pauses import Pauses
 from smartgo.client.internal.processqueue import ProcessQueue
 from smartgo.client.internal.pulling import Pulling
 from smartgo.client.internal.sendback import SendBack
-from smartgo.client.internal.starting import check_admitted, check_subscriptions
+from smartgo.client.internal.starting import check_admitted, check_not_stopped, check_subscriptions
 from smartgo.client.internal.subscription import EVERYTHING, subscription
 from smartgo.client.internal.tracing import events_of
 from smartgo.client.listening import ConsumeLater, ConsumerSettings, Listener, outcome
@@ -128,7 +128,8 @@ class PushConsumer:
 
         @raise smartgo.errors.SettingError: at once: there is no subscription, the client has a consumer of this group
             already, or this one was started before.
-        @raise smartgo.errors.CallFailed: through the Deferred: no registry can be reached; the consumer is not started.
+        @raise smartgo.errors.CallFailed: through the Deferred: no registry can be reached, or L{stop} was called
+            meanwhile; the consumer is not started.
         @raise smartgo.errors.PeerRefused: through the Deferred: a broker cannot evaluate an SQL92 expression (23: it
             is wrong, 1: C{enablePropertyFilter} is off), or access control of all brokers of a topic does not admit the
             group or the topic (1 or 16); the consumer is not started.
@@ -141,6 +142,7 @@ class PushConsumer:
 
     async def _start(self) -> None:
         await check_subscriptions(self._client, self._calls, self._wants)
+        check_not_stopped(self.group, self._state)
         self._offsets.load()
         self._client.join(consumer=self)
         self._state = "running"

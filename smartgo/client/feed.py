@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections import deque
 
-from twisted.internet.defer import Deferred
+from twisted.internet.defer import Deferred, fail
 from twisted.internet.interfaces import IDelayedCall, IReactorTime
 from twisted.python.failure import Failure
 
@@ -49,7 +49,13 @@ class MessageFeed:
         return self._in_work is not None
 
     def listen(self, messages: list[ReceivedMessage]) -> Deferred[None]:
-        """Take a listener call; its Deferred fires when the messages are acknowledged or given back."""
+        """
+        Take a listener call; its Deferred fires when the messages are acknowledged or given back.
+
+        @raise NotConsumed: through the Deferred: the feed is closed, or is closed before that.
+        """
+        if self._closed:
+            return fail(NotConsumed())
         call = _Call(messages)
         self._calls.append(call)
         self._hand_out()

@@ -25,7 +25,7 @@ from smartgo.client.internal.offsets import LocalOffsets, RemoteOffsets
 from smartgo.client.internal.pauses import Pauses
 from smartgo.client.internal.polling import LitePulling, PolledOffsets, timed_out
 from smartgo.client.internal.processqueue import ProcessQueue
-from smartgo.client.internal.starting import check_admitted, check_subscriptions
+from smartgo.client.internal.starting import check_admitted, check_not_stopped, check_subscriptions
 from smartgo.client.internal.subscription import EVERYTHING, subscription
 from smartgo.client.internal.tracing import events_of
 from smartgo.client.litesettings import LitePullSettings
@@ -33,7 +33,7 @@ from smartgo.client.messages import ReceivedMessage
 from smartgo.client.pullconsumer import QueueCalls
 from smartgo.env.timedloop import TimedLoop
 from smartgo.errors import CallFailed, PeerRefused, SettingError
-from smartgo.observer import Waiters
+from smartgo.observer import OneShotObserver, Waiters
 from smartgo.schema.bodies import MessageQueue, SubscriptionData
 from smartgo.schema.topics import check_group, check_topic
 
@@ -71,7 +71,6 @@ class LitePullConsumer:
         self._events = events_of(client)
         self.pauses = Pauses(self._clock)
         self._wants: dict[str, SubscriptionData] = {}
-        self._assigned: dict[str, list[MessageQueue]] | None = None
         self._meters: dict[str, TopicMeters] = {}
         self._listeners: dict[str, tuple[QueuesListener, tuple[MessageQueue, ...]]] = {}
         self._calls = QueueCalls(client, group)
@@ -89,6 +88,7 @@ class LitePullConsumer:
         self._turn = 0
         self._loops: list[TimedLoop] = []
         self._state = "new"
+        self._ended: OneShotObserver[None] = OneShotObserver()
 
     # -- what to read ----------------------------------------------------------------------------------------
 
@@ -103,24 +103,25 @@ class LitePullConsumer:
         @raise SettingError: the consumer was started, or queues are assigned to it.
         """
         check_topic(topic)
-        if self._state != "new" or self._assigned is not None:
+        if self._state != "new" or self._assignment.chosen is not None:
             raise SettingError(f"the consumer of group {self.group} has started or has assigned queues already")
         self._wants[topic] = subscription(topic, expression, self._clock.wall_ms())
 
     def assign(self, queues: Iterable[MessageQueue]) -> Deferred[None]:
         """
-        Read these queues and no others, whatever other members of the group read; before or after L{start}.
+        Read these queues and no others, whatever other members of the group read; before or after L{start}; fires
+        when those that can be read now are. The others are tried again every 20 s.
 
         @raise SettingError: at once: the consumer subscribes to a topic.
         """
-        if self._assigned is None and self._wants:
+        if self._assignment.chosen is None and self._wants:
             raise SettingError(f"the consumer of group {self.group} subscribes to topics: it cannot assign queues")
         assigned: dict[str, list[MessageQueue]] = {topic: [] for topic in self._wants}
         for queue in queues:
             assigned.setdefault(queue.topic, []).append(queue)
             self._wants.setdefault(queue.topic, subscription(queue.topic, EVERYTHING, self._clock.wall_ms()))
-        self._assigned = assigned
-        return self._rebalance() if self._state == "running" else succeed(None)
+        self._assignment.chosen = assigned
+        return self._assignment.rebalance() if self._state == "running" else succeed(None)
 
     @property
     def queues(self) -> list[MessageQueue]:
@@ -167,6 +168,7 @@ class LitePullConsumer:
 
     async def _start(self) -> None:
         await check_subscriptions(self._client, self._calls, self._wants)
+        check_not_stopped(self.group, self._state)
         self._offsets.load()
         calls = LiteCalls(self._subscriptions, self._follow_route, self._reset, self.stop)
         self._client.join(consumer=LiteMember(self._member, self._assignment, self._meters_of, calls))
@@ -179,9 +181,9 @@ class LitePullConsumer:
         except PeerRefused:
             await self.stop()
             raise
-        await self._rebalance()
+        await self._assignment.rebalance()
         if self._state == "running":
-            self._every(REBALANCE, self._rebalance)
+            self._every(REBALANCE, self._assignment.rebalance)
             self._every(self._settings.commit_interval, lambda: self._offsets.persist(self.queues))
 
     def _every(self, seconds: float, work: Callable[[], Deferred[Any]]) -> None:
@@ -193,28 +195,26 @@ class LitePullConsumer:
         self._log.failure("a periodic task of group {group} failed", failure, group=self.group)
 
     def _subscriptions(self) -> Mapping[str, SubscriptionData]:
-        return self._wants if self._assigned is None else {}
-
-    def _rebalance(self) -> Deferred[None]:
-        if self._assigned is None:
-            return self._assignment.rebalance()
-        return Deferred.fromCoroutine(self._take_assigned(self._assigned))
-
-    async def _take_assigned(self, assigned: Mapping[str, list[MessageQueue]]) -> None:
-        for topic, queues in assigned.items():
-            if queues:
-                await self._client.routes.find(topic)
-            await self._assignment.settle(topic, queues)
+        return self._wants if self._assignment.chosen is None else {}
 
     def stop(self) -> Deferred[None]:
         """
-        Commit what was polled, if C{auto_commit}, and leave the group; polls that wait fail. Never fails; idempotent.
+        Save what was committed, and leave the group; polls that wait fail; fires when that is done, and never fails.
+        Idempotent.
+
+        It commits nothing more: what the last poll returned is polled again unless L{commit} was called.
         """
-        if self._state != "running":
-            self._state = "stopped"
-            return succeed(None)
+        if self._state == "running":
+            self._state = "stopping"
+            Deferred.fromCoroutine(self._stop()).addErrback(self._broke).addCallback(self._stopped)
+        if self._state == "stopping":
+            return self._ended.when()
         self._state = "stopped"
-        return Deferred.fromCoroutine(self._stop()).addErrback(self._broke)
+        return succeed(None)
+
+    def _stopped(self, _: None) -> None:
+        self._state = "stopped"
+        self._ended.fire(None)
 
     async def _stop(self) -> None:
         for loop in self._loops:
@@ -222,8 +222,6 @@ class LitePullConsumer:
         self.pauses.end()
         for topic in {*self._wants, *self._listeners}:
             self._client.routes.unwant(topic)
-        if self._settings.auto_commit:
-            self._offsets.commit(self._offsets.polled)
         await self._assignment.stop(0.0)
         self._arrivals.fire(None)
         await self._client.leave(consumer=self.group)
@@ -250,6 +248,8 @@ class LitePullConsumer:
             if self._state != "running":
                 raise CallFailed(f"the consumer of group {self.group} is not running")
             found = self._take()
+            if self._room and not self._too_many:  # by this poll, or as queues went to other members
+                self._room.fire(None)
             left = deadline - self._clock.seconds()
             if found and self._events:
                 self._events.received(self.group, found[0].queue, found, self._clock.seconds() - begin)
@@ -270,8 +270,6 @@ class LitePullConsumer:
                 held.remove(messages)
                 held.ended(self._clock.seconds())
                 self._offsets.polled[queue] = held.commit_offset
-                if self._room and not self._too_many:
-                    self._room.fire(None)
                 return messages
         return []
 
@@ -383,7 +381,7 @@ class LitePullConsumer:
         """Rebalance if the queues of a subscribed topic changed, and tell the topic's listener."""
         if self._state != "running":
             return
-        if self._assigned is None and topic in self._wants:
+        if topic in self._wants:
             self._assignment.rebalance()
         if topic in self._listeners:
             (listener, before), route = self._listeners[topic], self._client.routes.known(topic)
@@ -393,8 +391,8 @@ class LitePullConsumer:
                 listener(topic, queues)
 
     def _reset(self, offsets: dict[MessageQueue, int]) -> Deferred[None]:
-        """Go on at other offsets, and commit them."""
-        for queue in offsets:
-            if queue in self._assignment.queues:
-                self._move(queue, offsets[queue])
-        return self.commit(offsets)
+        """Go on at other offsets, and commit them; those of queues of other members do not matter."""
+        ours = {queue: offset for queue, offset in offsets.items() if queue in self._assignment.queues}
+        for queue, offset in ours.items():
+            self._move(queue, offset)
+        return self.commit(ours)

@@ -21,7 +21,8 @@ class LitePullSettings(msgspec.Struct, frozen=True, kw_only=True):
     @ivar begin_ms: wall clock in ms, for C{CONSUME_FROM_TIMESTAMP}; C{None} for half an hour before the start.
     @ivar strategy: assigns the queues to the members of the group; it must be the same for all members.
     @ivar batch: the maximum number of messages in a pull, and in the result of a poll.
-    @ivar auto_commit: commit messages when the poll after theirs begins; else only L{LitePullConsumer.commit} does.
+    @ivar auto_commit: commit messages when the poll after theirs begins, and not when the consumer stops; else only
+        L{LitePullConsumer.commit} does.
     @ivar commit_interval: seconds between two transfers of committed offsets to the brokers.
     @ivar poll_timeout: seconds that a poll waits for a message.
     @ivar thresholds: the limits of fetched messages at which pulling of a queue pauses.

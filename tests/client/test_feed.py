@@ -115,3 +115,8 @@ class FeedTests(SynchronousTestCase):
         self.feed.put_back()
         self.assertFalse(self.feed.in_work)
         self.assertIsNone(self.successResultOf(self.feed.receive()))
+
+    def test_closed_before(self) -> None:
+        """A call of the listener that comes after the end is over at once: nobody waits for it."""
+        self.feed.close()
+        self.failureResultOf(self.feed.listen(self.first), NotConsumed)

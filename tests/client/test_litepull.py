@@ -17,6 +17,8 @@ from smartgo.client.pullconsumer import PullConsumer
 from smartgo.errors import CallFailed, PeerRefused, SettingError
 from smartgo.schema.bodies import ConsumerList, ConsumeType, HeartbeatData, MessageModel, MessageQueue
 from smartgo.schema.codes import RequestCode, ResponseCode
+from smartgo.schema.command import Command
+from smartgo.schema.headers.offsets import UpdateOffsetRequest
 from smartgo.schema.headers.pull import PullRequest
 from tests.client.doubles import ClusterTestCase, Node, route
 from tests.client.test_cluster import FIRST, ClusterCase, coroutine
@@ -76,6 +78,61 @@ class WireTests(ClusterTestCase):
         self.assertEqual(self.consumer.queues, [b])
         self.result(self.consumer.assign([]))
         self.assertEqual(self.consumer.queues, [])
+
+    def test_assigned_meanwhile(self) -> None:
+        """The last of several assignments counts, although an earlier one still asks where its queues begin."""
+        a, b = (MessageQueue("T", "a", number) for number in range(2))
+        asked: list[tuple[Command, Deferred[Command]]] = []
+
+        def where(request: Command) -> Deferred[Command]:
+            asked.append((request, Deferred()))
+            return asked[-1][1]
+
+        self.broker.does[RequestCode.QUERY_CONSUMER_OFFSET] = where
+        self.result(self.consumer.assign([]))
+        self.result(self.consumer.start())
+        first = self.consumer.assign([a, b])
+        self.pass_time(0.5)
+        second = self.consumer.assign([b])
+        self.pass_time(0.5)
+        while asked:
+            request, answer = asked.pop(0)
+            answer.callback(request.answer(fields={"offset": "7"}))
+            self.pass_time(0.5)
+        self.successResultOf(first)
+        self.successResultOf(second)
+        self.assertEqual(self.consumer.queues, [b])
+
+    def test_reset(self) -> None:
+        """Offsets that a broker sets are committed for the queues of this member alone."""
+        mine, other = (MessageQueue("T", "a", number) for number in range(2))
+        self.result(self.consumer.assign([mine]))
+        self.result(self.consumer.start())
+        self.result(self.client_.consumers["g"].reset_offsets({mine: 3, other: 5}))
+        told = [one.read(UpdateOffsetRequest) for one in self.broker.of(RequestCode.UPDATE_CONSUMER_OFFSET)]
+        self.assertEqual([(one.queue_id, one.commit_offset) for one in told], [(0, 3)])
+        self.assertEqual(self.pulls()[-1].queue_offset, 3)
+
+    def test_stops_once(self) -> None:
+        """Whoever stops it again waits for the same end."""
+        held: list[tuple[Command, Deferred[Command]]] = []
+
+        def hold(request: Command) -> Deferred[Command]:
+            held.append((request, Deferred()))
+            return held[-1][1]
+
+        self.broker.does[RequestCode.UNREGISTER_CLIENT] = hold
+        self.consumer.subscribe("T")
+        self.result(self.consumer.start())
+        first, second = self.consumer.stop(), self.consumer.stop()
+        self.pass_time(0.5)
+        self.assertNoResult(first)
+        self.assertNoResult(second)
+        ((request, answer),) = held
+        answer.callback(request.answer())
+        self.result(first)
+        self.successResultOf(second)
+        self.successResultOf(self.consumer.stop())
 
     def test_limit_of_topic(self) -> None:
         """A limit of the topic is shared by its assigned queues, and shared anew when there are more of them."""
@@ -184,7 +241,7 @@ class PollTests(ClusterCase):
 
     @coroutine
     async def test_auto_commit(self) -> None:
-        """A poll commits what earlier polls returned, and a stop all of it; the next member goes on there."""
+        """A poll commits what earlier polls returned, a stop nothing more; the next member goes on there."""
         queue = await self.send_to_one(20)
         consumer = await self.start(commit_interval=0.05)
         self.assertEqual([one.body for one in await consumer.poll()], [b"%d" % number for number in range(10)])
@@ -195,8 +252,11 @@ class PollTests(ClusterCase):
             position = await consumer.committed(queue)
         await consumer.stop()
         after = await self.start()
-        self.assertEqual(await after.committed(queue), 20)
-        self.assertEqual(await after.poll(0.3), [])
+        self.assertEqual(await after.committed(queue), 10)
+        self.assertEqual((await after.poll())[0].queue_offset, 10)
+        await after.commit()
+        await after.stop()
+        self.assertEqual(await (await self.start()).committed(queue), 20)
 
     @coroutine
     async def test_commit(self) -> None:
@@ -260,6 +320,20 @@ class PollTests(ClusterCase):
         self.assertEqual(found, 0)
 
     @coroutine
+    async def test_limit_of_all(self) -> None:
+        """A queue that waits because others are full goes on when these are assigned to somebody else."""
+        await self.send("T", 40)
+        consumer = LitePullConsumer(self.make_client(), "g", LitePullSettings(begin=FIRST, count_of_all=3))
+        full, other = (await consumer.fetch_queues("T"))[:2]
+        await consumer.assign([full])
+        await consumer.start()
+        info = self.clients[-1].consumers["g"].running_info
+        await self.until(lambda: info().mq_table[full].cached_msg_count > 3)
+        await consumer.assign([full, other])
+        await consumer.assign([other])
+        self.assertEqual({one.queue for one in await consumer.poll()}, {other})
+
+    @coroutine
     async def test_pause(self) -> None:
         """Nothing comes from a paused queue, fetched or not, until it is resumed."""
         queue = await self.send_to_one(5)
@@ -293,6 +367,7 @@ class PollTests(ClusterCase):
         settings = {"model": MessageModel.BROADCASTING, "offsets_directory": f"{self.root}/offsets"}
         consumer = await self.start(**settings)
         await self.polled(consumer, 5)
+        await consumer.commit()
         await consumer.stop()
         again = await self.start(**settings)
         self.assertEqual(await again.poll(0.3), [])

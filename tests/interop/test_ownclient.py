@@ -205,6 +205,7 @@ class LitePullTests(OwnClientCase):
         self.assertEqual({one.tag for one in first}, {"A"})
         self.assertEqual(len({one.message_id for one in first}), 20)
         queue = consumer.queues[0]
+        await consumer.commit()
         await consumer.stop()
         again = LitePullConsumer(client, "g", settings)
         again.subscribe("T", "A")

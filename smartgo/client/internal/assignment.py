@@ -46,6 +46,7 @@ class Assignment:
     The assignment of queues to one consumer.
 
     @ivar queues: what is ours, with its pulls.
+    @ivar chosen: by topic, the queues that the application chose itself; C{None} to share them with other members.
     """
 
     _log = Logger()
@@ -62,6 +63,7 @@ class Assignment:
         @param locks: the group's locks on queues, at the brokers.
         """
         self.queues: dict[MessageQueue, Pulling] = {}
+        self.chosen: Mapping[str, Iterable[MessageQueue]] | None = None
         self._client = client = member.client
         self._clock = client.env.clock
         self._group = member.group
@@ -135,11 +137,14 @@ class Assignment:
                 route = await self._client.routes.find(topic)
             except PeerRefused as refusal:
                 if refusal.code == ResponseCode.TOPIC_NOT_EXIST:
-                    await self.settle(topic, ())
+                    await self._settle(topic, ())
                     return
                 raise
+        if self.chosen is not None:
+            await self._settle(topic, self.chosen.get(topic, ()))
+            return
         if not self._settings.shares:
-            await self.settle(topic, route.subscribe)
+            await self._settle(topic, route.subscribe)
             return
         members = await self._members(route)
         if members is not None:
@@ -148,7 +153,7 @@ class Assignment:
             except Exception:
                 self._log.failure("the strategy of group {group} failed for {topic}", group=self._group, topic=topic)
             else:
-                await self.settle(topic, mine)
+                await self._settle(topic, mine)
 
     async def _members(self, route: TopicRoute) -> list[str] | None:
         """Return the group's members as a broker of the topic knows them, sorted; C{None} if no broker answers."""
@@ -179,7 +184,7 @@ class Assignment:
             raise failure
         return None
 
-    async def settle(self, topic: str, mine: Iterable[MessageQueue]) -> None:
+    async def _settle(self, topic: str, mine: Iterable[MessageQueue]) -> None:
         """Release the queues of a topic that are no longer assigned, and start those that are."""
         wanted = list(dict.fromkeys(mine))
         for queue in [one for one in self.queues if one.topic == topic and one not in wanted]:
@@ -212,7 +217,7 @@ class Assignment:
                     self._silent.failed(queue.broker_name, begun)
                 continue
             if self._stopped or queue in self.queues:
-                return
+                continue
             held = ProcessQueue(queue, offset, self._thresholds, self._clock.seconds())
             if self._settings.locks:
                 held.lock(granted=True, now=self._clock.seconds())

@@ -9,7 +9,7 @@ from typing import Final
 from smartgo.client.client import Client
 from smartgo.client.internal.subscription import lets_in
 from smartgo.client.pullconsumer import QueueCalls
-from smartgo.errors import PeerRefused
+from smartgo.errors import CallFailed, PeerRefused
 from smartgo.schema.bodies import SubscriptionData
 from smartgo.schema.codes import ResponseCode
 
@@ -29,6 +29,17 @@ def check_admitted(client: Client, topics: Iterable[str]) -> None:
             continue
         if refusal.code == ResponseCode.NO_PERMISSION or _DENIED.search(refusal.remark):
             raise refusal
+
+
+def check_not_stopped(group: str, state: str) -> None:
+    """
+    Check that a consumer that is being started was not stopped meanwhile.
+
+    @param state: of the consumer: C{new} until it runs.
+    @raise CallFailed: it was stopped.
+    """
+    if state != "new":
+        raise CallFailed(f"the consumer of group {group} was stopped while it started")
 
 
 async def check_subscriptions(client: Client, calls: QueueCalls, wants: Mapping[str, SubscriptionData]) -> None:

@@ -8,7 +8,7 @@ from twisted.internet.defer import Deferred
 
 from smartgo.client.consumer import PushConsumer
 from smartgo.client.litepull import LitePullConsumer
-from smartgo.errors import PeerRefused
+from smartgo.errors import CallFailed, PeerRefused
 from smartgo.schema.codes import RequestCode, ResponseCode
 from smartgo.schema.command import Command
 from tests.client.doubles import ClusterTestCase, Node, route
@@ -60,6 +60,27 @@ class AdmissionTests(ClusterTestCase):
                 refusal = self.failureResultOf(self.start(lite), PeerRefused).value
                 self.assertEqual((refusal.code, refusal.remark), answer)
                 self.assertEqual(self.client_.consumers, {})
+
+    def test_stopped_meanwhile(self) -> None:
+        """A consumer that is stopped while its topics are looked up does not start."""
+        asked: list[tuple[Command, Deferred[Command]]] = []
+
+        def hold(request: Command) -> Deferred[Command]:
+            asked.append((request, Deferred()))
+            return asked[-1][1]
+
+        self.registry.does[RequestCode.GET_ROUTEINFO_BY_TOPIC] = hold
+        for consumer in (LitePullConsumer(self.client_, "g"), PushConsumer(self.client_, "h", lambda messages: None)):
+            consumer.subscribe("T")
+            starting = consumer.start()
+            self.pass_time(0.5)
+            self.result(consumer.stop())
+            while asked:
+                request, answer = asked.pop()
+                answer.callback(request.answer(body=route(("a", 10001)).encode()))
+                self.pass_time(0.5)
+            self.failureResultOf(starting, CallFailed)
+            self.assertEqual(self.client_.consumers, {})
 
     def test_admitted_by_one(self) -> None:
         """One broker that admits it is enough; the others refuse for themselves."""
