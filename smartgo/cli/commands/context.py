@@ -19,10 +19,8 @@ from smartgo.cli.support.contextfile import (
 from smartgo.cli.support.output import OUTPUT, print_members, print_rows
 from smartgo.cli.support.session import do
 from smartgo.cli.support.texts import examples
-from smartgo.client.internal.route import parse_registries
+from smartgo.client.internal.registryaddresses import registry_addresses
 from smartgo.env.interfaces import IEnvironment
-from smartgo.errors import SettingError
-from smartgo.schema.address import parse_address
 
 
 class ContextRow(msgspec.Struct, frozen=True):
@@ -136,7 +134,7 @@ def set_(name: str, use_it: bool, **members: str | bool | None) -> None:
         given: dict[str, Any] = {member: value for member, value in members.items() if value is not None}
         given = {member: None if value == "" else value for member, value in given.items()}
         if "registry" in given:
-            given["registry"] = _checked(str(given["registry"] or ""))
+            given["registry"] = ";".join(registry_addresses(str(given["registry"] or "")))
         before = contexts.contexts.get(name, ClusterContext())
         contexts.contexts[name] = msgspec.structs.replace(before, **given)
         if use_it:
@@ -145,19 +143,6 @@ def set_(name: str, use_it: bool, **members: str | bool | None) -> None:
         click.echo(f"context {name} saved in {contexts_path(env)}{' and in use' if use_it else ''}")
 
     do(work)
-
-
-def _checked(registry: str) -> str:
-    """Return the addresses in their usual form. @raise SettingError: there is none, or one is not valid."""
-    addresses = parse_registries(registry)
-    if not addresses:
-        raise SettingError("no registry given: give at least one HOST:PORT")
-    for one in addresses:
-        try:
-            parse_address(one)
-        except ValueError as error:
-            raise SettingError(f"registry: {error}") from None
-    return ";".join(addresses)
 
 
 @context.command("rm", epilog=examples("smartgo context rm old"))

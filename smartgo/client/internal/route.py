@@ -105,11 +105,6 @@ def template_route(topic: str, data: TopicRouteData) -> TopicRoute:
     return TopicRoute(route.publish, (), route.brokers)
 
 
-def parse_registries(text: str) -> tuple[str, ...]:
-    """Return the addresses of a text such as C{10.0.0.1:9876;10.0.0.2:9876}."""
-    return tuple(one.strip() for one in text.replace(",", ";").split(";") if one.strip())
-
-
 class RouteCache:
     """
     A cache of the routes of all topics in use.

@@ -336,6 +336,9 @@ class ContextTests(CommandCase):
         self.assertIn("There are no contexts", self.out("context", "ls"))
         self.out("context", "set", "prod", "--registry", "10.0.0.1:9876, 10.0.0.2:9876", "--ca", "/ca.pem", "--use")
         self.out("context", "set", "dev")
+        self.out("context", "set", "near", "--registry", "rocketmq://localhost")
+        self.assertIn("localhost:9876", self.out("context", "show", "near"))
+        self.out("context", "rm", "near")
         rows = self.json("context", "ls")
         self.assertEqual([(row["name"], row["current"]) for row in rows], [("dev", False), ("prod", True)])
         shown = self.json("context", "show")
@@ -352,7 +355,8 @@ class ContextTests(CommandCase):
     def test_wrong(self) -> None:
         """A name or an address that cannot be, a context that is not there, and a broken file are told."""
         self.refused("context", "set", "a b", status=78)
-        self.refused("context", "set", "a", "--registry", "nowhere", status=78)
+        self.refused("context", "set", "a", "--registry", "http://nowhere/path", status=78)
+        self.refused("context", "set", "a", "--registry", " ; ", status=78)
         self.refused("context", "use", "no", status=78)
         self.refused("context", "rm", "no", status=78)
         self.invoke("context", "use", status=2)
