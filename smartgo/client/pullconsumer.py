@@ -15,11 +15,11 @@ from twisted.internet.defer import Deferred
 
 from smartgo.client.client import Client, header_of, succeeded
 from smartgo.client.filters import Sql
-from smartgo.client.internal.route import MASTER
+from smartgo.client.internal.route import MASTER, TopicRoute
 from smartgo.client.internal.subscription import EVERYTHING, subscription, wanted
 from smartgo.client.internal.tracing import events_of
 from smartgo.client.messages import ReceivedMessage, decode_messages
-from smartgo.errors import NotConnected, PeerRefused
+from smartgo.errors import CallFailed, NotConnected, PeerRefused
 from smartgo.schema.bodies import CheckClientBody, MessageQueue, SubscriptionData
 from smartgo.schema.codes import RequestCode
 from smartgo.schema.command import Command
@@ -288,7 +288,12 @@ class PullConsumer:
         @raise PeerRefused: through the Deferred: code 17, no broker has this topic.
         @raise CallFailed: through the Deferred: no registry answers.
         """
-        return self._client.routes.find(topic).addCallback(lambda route: route.subscribe)
+        return self._route(topic).addCallback(lambda route: route.subscribe)
+
+    def _route(self, topic: str) -> Deferred[TopicRoute]:
+        """Return the route of a topic, and keep the routes fresh from now on: this consumer is no member of a group."""
+        self._client.routes.start()
+        return self._client.routes.find(topic)
 
     def pull(
         self,
@@ -314,10 +319,16 @@ class PullConsumer:
         self, queue: MessageQueue, offset: int, expression: str | Sql, limit: int, hold: float
     ) -> PullResult:
         wants = subscription(queue.topic, expression, self._client.env.clock.wall_ms())
-        await self._client.routes.find(queue.topic)
+        await self._route(queue.topic)
         timeout = hold + ANSWER
         begin = self._client.env.clock.seconds()
-        result = await self._calls.pull(queue, offset, wants, limit, hold, timeout, send_subscription=True)
+        try:
+            result = await self._calls.pull(queue, offset, wants, limit, hold, timeout, send_subscription=True)
+        except PeerRefused:
+            raise
+        except CallFailed:
+            self._client.routes.doubt()
+            raise
         if result.messages and self._events:
             seconds = self._client.env.clock.seconds() - begin
             self._events.received(self.group, queue, result.messages, seconds)
@@ -352,7 +363,7 @@ class PullConsumer:
 
     async def _await_route(self, queue: MessageQueue, call: Coroutine[Deferred[Any], Any, T]) -> T:
         try:
-            await self._client.routes.find(queue.topic)
+            await self._route(queue.topic)
         except BaseException:
             call.close()
             raise

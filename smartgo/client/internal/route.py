@@ -131,15 +131,17 @@ class RouteCache:
         self._brokers: dict[str, dict[int, str]] = {}
         self._loop = TimedLoop(env.clock, self.refresh)
         self._soon: IDelayedCall | None = None
+        self._stopped = False
         self.on_change: Callable[[str], None] = lambda topic: None
 
     def start(self) -> None:
-        """Start the periodic refresh."""
-        if not self._loop.running:
+        """Start the periodic refresh, unless it runs or was stopped."""
+        if not self._loop.running and not self._stopped:
             self._loop.start(REFRESH, now=False)
 
     def stop(self) -> None:
-        """Stop the periodic refresh."""
+        """Stop the periodic refresh for good."""
+        self._stopped = True
         if self._loop.running:
             self._loop.stop()
         if self._soon is not None:
