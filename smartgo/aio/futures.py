@@ -19,6 +19,7 @@ from twisted.internet import defer
 from twisted.internet.defer import Deferred, fail, succeed
 from twisted.python.failure import Failure
 
+from smartgo.client.internal.callcontext import with_added
 from smartgo.errors import CallFailed
 
 T = TypeVar("T")
@@ -65,17 +66,18 @@ def deferring(function: Callable[..., Any]) -> Callable[..., Deferred[Any]]:
     """
     Return a function that calls another one, plain or C{async}, on the loop that runs now; its result is a Deferred.
 
-    An C{async} function runs as a task. Each call sees the context variables as they are now.
+    An C{async} function runs as a task. Each call sees the context variables as they are now, and those that the
+    client's listeners set for the call, such as the current span.
     """
     loop = asyncio.get_running_loop()
     framework = txaio.aio.with_config(loop=loop)
     context = copy_context()
 
     def call_async(*arguments: Any) -> Deferred[Any]:
-        return Deferred.fromFuture(loop.create_task(function(*arguments), context=context.copy()))
+        return Deferred.fromFuture(loop.create_task(function(*arguments), context=with_added(context)))
 
     def call(*arguments: Any) -> Deferred[Any]:
-        own = context.copy()
+        own = with_added(context)
         try:
             result = own.run(function, *arguments)
         except Exception:  # of an application's function: whoever called it is told

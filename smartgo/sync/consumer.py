@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from contextvars import copy_context
+from contextvars import Context, copy_context
 from inspect import iscoroutinefunction
 from types import TracebackType
 from typing import Any, Self
@@ -14,6 +14,7 @@ from twisted.internet.defer import Deferred, maybeDeferred, succeed
 from smartgo.client import consumer as twisted
 from smartgo.client.feed import MessageFeed
 from smartgo.client.filters import Sql
+from smartgo.client.internal.callcontext import with_added
 from smartgo.client.internal.subscription import EVERYTHING
 from smartgo.client.internal.subscriptionlist import SubscriptionList
 from smartgo.client.listening import ConsumeLater, ConsumerSettings
@@ -97,7 +98,8 @@ class PushConsumer:
 
         @raise smartgo.errors.SettingError: there is no subscription, the client has a consumer of this group already,
             or this one was started before.
-        @raise smartgo.errors.CallFailed: no registry can be reached; the consumer is not started.
+        @raise smartgo.errors.CallFailed: no registry can be reached, or L{stop} was called meanwhile; the consumer is
+            not started.
         @raise smartgo.errors.PeerRefused: a broker cannot evaluate an SQL92 expression (23: it is wrong, 1:
             C{enablePropertyFilter} is off), or access control of all brokers of a topic does not admit the group or
             the topic (1 or 16); the consumer is not started.
@@ -106,12 +108,12 @@ class PushConsumer:
             raise SettingError(f"the consumer of group {self.group} was started before")
         context = copy_context()
         try:
-            self._client.wait(lambda: self._start(context.copy))
+            self._client.wait(lambda: self._start(context))
         except BaseException:
             self.stop()
             raise
 
-    def _start(self, context: Callable[[], Any]) -> Deferred[None]:
+    def _start(self, context: Context) -> Deferred[None]:
         client = self._client
         listener = self._listener
         if listener is None:
@@ -124,7 +126,7 @@ class PushConsumer:
             client.call_after_stop(workers.end)
 
             def call(messages: list[ReceivedMessage]) -> Deferred[Any]:
-                return workers.run(context().run, listener, messages)
+                return workers.run(with_added(context).run, listener, messages)
 
         consumer = twisted.PushConsumer(client.inner, self.group, call, self._settings)
         self._subscriptions.apply(consumer)

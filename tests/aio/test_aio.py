@@ -9,6 +9,7 @@ import subprocess
 import sys
 from collections.abc import Callable, Coroutine
 from contextvars import ContextVar
+from importlib.util import find_spec
 from typing import Any
 
 from twisted.internet.defer import Deferred
@@ -25,6 +26,7 @@ from smartgo.aio import (
     PushConsumer,
     ReceivedMessage,
     SettingError,
+    Tracing,
 )
 from tests.client.test_cluster import ClusterCase
 from tests.test_layers import ROOT
@@ -206,6 +208,24 @@ class CancellationTests(AioCase):
 
 
 class LifeTests(AioCase):
+    def test_waiting(self) -> Deferred[None]:
+        """A call that waits when its client stops fails; it does not wait for ever."""
+
+        async def work() -> None:
+            async with Client(self.registry) as client:
+                await send(client, "T", 1)
+                puller = PullConsumer(client, "cg")
+                queues = await puller.queues("T")
+                producer = Producer(client, "pg-aio")
+                await producer.start()
+                asking = asyncio.create_task(producer.request(Message(topic="T", body=b"?"), timeout=600.0))
+                while sum([await puller.max_offset(one) for one in queues]) < 2:
+                    await asyncio.sleep(0)
+            with self.assertRaises(CallFailed):
+                await asking
+
+        return self.run_on_loop(work)
+
     def test_again(self) -> Deferred[None]:
         """A client that was made before a loop runs works on one loop after another; nothing is left behind."""
         client = Client(self.registry)
@@ -238,6 +258,31 @@ class LifeTests(AioCase):
                 async with consumer:
                     await send(client, "T", 1)
                     self.assertEqual(await found.get(), (b"0", "blue"))
+
+        return self.run_on_loop(work)
+
+    def test_span(self) -> Deferred[None]:
+        """In a listener the span of its call is current, and so are the variables of the start."""
+        if find_spec("opentelemetry.sdk") is None:
+            self.skipTest("the extra otel is not installed")
+
+        async def work() -> None:
+            from opentelemetry import trace
+            from opentelemetry.sdk.trace import TracerProvider
+
+            found: asyncio.Queue[tuple[bool, str]] = asyncio.Queue()
+
+            async def listener(messages: list[ReceivedMessage]) -> None:
+                await asyncio.sleep(0)
+                await found.put((trace.get_current_span().get_span_context().is_valid, _shade.get()))
+
+            _shade.set("red")
+            async with Client(self.registry, trace=Tracing(opentelemetry=TracerProvider())) as client:
+                consumer = PushConsumer(client, "cg", listener, FIRST)
+                consumer.subscribe("T")
+                async with consumer:
+                    await send(client, "T", 1)
+                    self.assertEqual(await found.get(), (True, "red"))
 
         return self.run_on_loop(work)
 

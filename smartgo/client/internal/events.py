@@ -8,12 +8,14 @@ and changes nothing for the send or the consumption.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from contextvars import copy_context
 from typing import Any
 
 from twisted.internet.defer import Deferred
 from twisted.logger import Logger
 from twisted.python.failure import Failure
 
+from smartgo.client.internal.callcontext import added_since
 from smartgo.client.listening import ConsumeLater, Listener, outcome
 from smartgo.client.messages import ReceivedMessage, SendResult
 from smartgo.client.tracesettings import Tracing
@@ -244,9 +246,11 @@ def observed(listener: Listener, events: Events, group: str, clock: IClock, time
             events.consume_ended(consuming)
             return result
 
+        before = copy_context()
         returned = events.consume_begun(consuming)
         try:
-            waits = outcome(listener, messages)
+            with added_since(before):
+                waits = outcome(listener, messages)
         except Exception:
             returned()
             ended(Failure())
