@@ -154,16 +154,42 @@ class _AwaitedResult(Generic[T]):
         return self._value
 
 
+class _EndWatch(threading.Thread):
+    """
+    A thread that waits for the end of the program: of the main thread, and of all others that are no daemons.
+
+    It is no daemon itself: the interpreter waits for it.
+    """
+
+    def __init__(self, ended: Callable[[], None]) -> None:
+        """@param ended: called in this thread at the end of the program."""
+        super().__init__(name="smartgo-end", daemon=False)
+        self._program_ended = ended
+
+    def run(self) -> None:
+        """Wait, then call the function."""
+        threading.main_thread().join()
+        while others := [one for one in threading.enumerate() if one.is_alive() and _keeps_program(one)]:
+            others[0].join()
+        self._program_ended()
+
+
+def _keeps_program(thread: threading.Thread) -> bool:
+    return not thread.daemon and not isinstance(thread, _EndWatch)
+
+
 class ReactorThread:
     """
     A reactor that is not installed, in a thread; L{shared} by all clients of a process.
 
-    It ends with the program: when the main thread ends, what L{call_at_end} named is called, and its Deferreds are
-    waited for up to L{END_WAIT}. A forked process has no such thread, and gets one of its own.
+    It ends with the program: when the main thread and all others that are no daemons have ended, what L{call_at_end}
+    named is called, and its Deferreds are waited for up to L{END_WAIT}. A forked process has no such thread, and gets
+    one of its own.
 
     @ivar env: the environment on that reactor.
     """
 
+    _log = Logger()
     _lock: ClassVar[threading.Lock] = threading.Lock()
     _of_process: ClassVar[ReactorThread | None] = None
 
@@ -182,8 +208,7 @@ class ReactorThread:
         )
         self._thread.start()
         running.wait()
-        # Not a daemon: the interpreter waits for it, once the main thread has ended.
-        threading.Thread(target=self._watch, name="smartgo-end", daemon=False).start()
+        _EndWatch(self._program_ended).start()
 
     @classmethod
     def shared(cls) -> ReactorThread:
@@ -308,8 +333,7 @@ class ReactorThread:
         """Undo L{call_at_end}; idempotent."""
         self._at_end.pop(work, None)
 
-    def _watch(self) -> None:
-        threading.main_thread().join()
+    def _program_ended(self) -> None:
         over = threading.Event()
         self._calls.add(lambda: Deferred.fromCoroutine(self._end(over)))
         over.wait(END_WAIT)
@@ -318,9 +342,11 @@ class ReactorThread:
 
     async def _end(self, over: threading.Event) -> None:
         try:
-            for work in list(self._at_end):
-                await work()
-            await self.env.threads.stop()
+            for work in [*self._at_end, self.env.threads.stop]:
+                try:
+                    await work()
+                except Exception:  # of one client; the others are to be stopped all the same
+                    self._log.failure("what runs at the end of the program failed")
         finally:
             over.set()
 

@@ -6,6 +6,7 @@ import subprocess
 import sys
 import threading
 from collections.abc import Callable
+from importlib.util import find_spec
 from typing import Any
 
 from twisted.internet.defer import Deferred
@@ -22,6 +23,7 @@ from smartgo.sync import (
     PushConsumer,
     ReceivedMessage,
     SettingError,
+    Tracing,
 )
 from tests.client.test_cluster import ClusterCase
 from tests.test_layers import ROOT
@@ -162,6 +164,55 @@ class ThreadTests(SyncCase):
 
         return self.run_in_thread(work)
 
+    def test_stopping(self) -> Deferred[None]:
+        """A listener that is in a call while the client stops may use the client until it has ended."""
+
+        def work() -> None:
+            begun, stopping = threading.Event(), threading.Event()
+            found: list[object] = []
+
+            def listener(messages: list[ReceivedMessage]) -> None:
+                begun.set()
+                stopping.wait(WAIT)
+                found.append(len(PullConsumer(client, "cg").queues("T")))
+
+            with Client(self.registry) as client:
+                send(client, "T", 1)
+                consumer = PushConsumer(client, "cg", listener, FIRST)
+                consumer.subscribe("T")
+                consumer.start()
+                self.assertTrue(begun.wait(WAIT))
+                client.call_before_stop(stopping.set)
+            self.assertEqual(found, [4])
+
+        return self.run_in_thread(work)
+
+    def test_span(self) -> Deferred[None]:
+        """In a listener, which runs in a thread, the span of its call is current."""
+        if find_spec("opentelemetry.sdk") is None:
+            self.skipTest("the extra otel is not installed")
+
+        def work() -> None:
+            from opentelemetry import trace
+            from opentelemetry.sdk.trace import TracerProvider
+
+            found: list[bool] = []
+            called = threading.Event()
+
+            def listener(messages: list[ReceivedMessage]) -> None:
+                found.append(trace.get_current_span().get_span_context().is_valid)
+                called.set()
+
+            with Client(self.registry, trace=Tracing(opentelemetry=TracerProvider())) as client:
+                consumer = PushConsumer(client, "cg", listener, FIRST)
+                consumer.subscribe("T")
+                with consumer:
+                    send(client, "T", 1)
+                    self.assertTrue(called.wait(WAIT))
+            self.assertEqual(found, [True])
+
+        return self.run_in_thread(work)
+
     def test_own_thread(self) -> Deferred[None]:
         """A call that would block the reactor's own thread is refused: it would wait for ever."""
 
@@ -255,6 +306,45 @@ print("end", flush=True)
 """
 
 
+THREADS = """
+import sys, threading
+from smartgo.sync import *
+
+def work():
+    with Client("localhost:" + sys.argv[1].partition(":")[2]) as client, Producer(client, "pg") as producer:
+        producer.send(Message(topic="T", body=b"x"))
+        threading.main_thread().join()
+        print({producer.send(Message(topic="T", body=b"x")).status.name for _ in range(100)}, flush=True)
+
+threading.Thread(target=work).start()
+"""
+
+FAILING = """
+from twisted.internet.defer import fail, succeed
+from smartgo.env.reactorthread import ReactorThread
+
+def other():
+    print("other", flush=True)
+    return succeed(None)
+
+thread = ReactorThread.shared()
+thread.call_at_end(lambda: fail(ValueError("first")))
+thread.call_at_end(other)
+"""
+
+STOPPED_CLIENT = """
+import sys
+from smartgo.sync import *
+
+with Client(sys.argv[1]) as client:
+    consumer = PushConsumer(client, "cg", print)
+    consumer.subscribe("T")
+    consumer.start()
+consumer.stop()
+print("end", flush=True)
+"""
+
+
 class ProgramTests(SyncCase):
     def run_program(self, text: str) -> Deferred[str]:
         """Run a program of its own, which ends within a minute; return what it prints."""
@@ -279,6 +369,23 @@ class ProgramTests(SyncCase):
     def test_interrupt(self) -> Deferred[None]:
         """Control-C ends a call that blocks, and the client works on."""
         return self.run_program(INTERRUPT).addCallback(self.assertEqual, "interrupted\nSEND_OK\n")
+
+    def test_threads(self) -> Deferred[None]:
+        """A client works while a thread of the program does, though the main thread has ended."""
+        return self.run_program(THREADS).addCallback(self.assertEqual, "{'SEND_OK'}\n")
+
+    def test_failing_end(self) -> Deferred[None]:
+        """What fails at the end of the program is told, and does not keep other clients from their end."""
+
+        def told(text: str) -> None:
+            self.assertIn("other\n", text)
+            self.assertIn("ValueError: first", text)
+
+        return self.run_program(FAILING).addCallback(told)
+
+    def test_stopped_client(self) -> Deferred[None]:
+        """A consumer can be stopped after its client, which has stopped it already."""
+        return self.run_program(STOPPED_CLIENT).addCallback(self.assertEqual, "end\n")
 
     def test_forgotten(self) -> Deferred[None]:
         """A program that stops nothing ends nevertheless, even with a listener that never returns."""
