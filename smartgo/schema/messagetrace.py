@@ -20,7 +20,7 @@ Source: C{client/trace/TraceDataEncoder.java} of 4.9.7 and 5.3.3; docs/spec/sear
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from enum import IntEnum
 from typing import Final, TypeAlias
 
@@ -371,8 +371,3 @@ def _wrong(line: _Line, at: int, wanted: str) -> BadTrace:
     value = line[at] or _ABSENT
     shown = repr(value[:_SHOWN]) + ("..." if len(value) > _SHOWN else "")
     return BadTrace(f"field {at} of a trace record {line[0]} is {shown}, and should be {wanted}")
-
-
-def text_of(records: Iterable[TraceRecord]) -> str:
-    """Return the body of a trace message with these records."""
-    return "".join([encode(one) for one in records])

@@ -21,7 +21,6 @@ from smartgo.schema.messagetrace import (
     encode,
     ids_of,
     search_keys,
-    text_of,
 )
 
 __doctests__ = [messagetrace]
@@ -81,7 +80,6 @@ class RecordTests(SynchronousTestCase):
             self.assertEqual(encode(record), text)
             self.assertEqual(decode(text), [record])
         self.assertEqual(decode("".join(text for text, _ in JAVA)), [record for _, record in JAVA])
-        self.assertEqual(text_of(record for _, record in JAVA), "".join(text for text, _ in JAVA))
 
     def test_older_and_newer(self) -> None:
         """A Pub may lack the offset id, or name the client's host; a SubBefore may have lost its empty last field."""
