@@ -5,7 +5,7 @@ import sys
 from twisted.internet.defer import Deferred
 from twisted.internet.task import react
 
-from smartgo import Client, Message, PeerRefused, Producer, PushConsumer, RealEnvironment
+from smartgo import Admin, Client, Message, PeerRefused, Producer, PushConsumer, RealEnvironment
 
 
 async def serve(client, producer):
@@ -29,6 +29,7 @@ async def work(reactor, registry="127.0.0.1:9876"):
     answering, asking = Producer(service, "price-services"), Producer(asker, "price-askers")
     await answering.start()
     await asking.start()
+    await Admin(service).topics.create("Prices")  # else the service learns of it after up to 30 s
     await serve(service, answering)
 
     for fruit in ("apples", "pears"):
