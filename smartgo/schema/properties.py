@@ -96,8 +96,8 @@ SIZE_LIMIT: Final = 32767
 """Encoded, in bytes."""
 NAME_LIMIT: Final = 128
 """User properties of one message."""
-KEY_LIMIT: Final = 64
-"""Words of KEYS."""
+KEY_LIMIT: Final = 2048
+"""Words of KEYS: a message trace has an id, and perhaps a key, of each of its records."""
 
 PAIR_END: Final = "\x02"
 NAME_END: Final = "\x01"

@@ -16,6 +16,7 @@ from smartgo.cli.support.embedded import EmbeddedNode, configuration_of
 from smartgo.client.admin import Admin
 from smartgo.client.client import Client
 from smartgo.client.consumer import PushConsumer
+from smartgo.client.internal.tracewriter import TraceWriter
 from smartgo.client.listening import ConsumeLater, ConsumerSettings
 from smartgo.client.messages import Message, ReceivedMessage
 from smartgo.client.producer import Producer
@@ -100,6 +101,28 @@ class ClusterCase(TestCase):
         """Send messages; return their ids."""
         sends = [self.producer.send(Message(topic=topic, body=b"%0*d" % (size, at), tag=tag)) for at in range(count)]
         return [result.message_id for result in await gatherResults(sends)]
+
+
+class TraceTests(ClusterCase):
+    """Message traces at our broker."""
+
+    @coroutine
+    async def test_many(self) -> None:
+        """Every record of many sends at a time is stored and found, although a trace message has hundreds of keys."""
+        client = Client(self.env, self.node.registry, trace=True)
+        self.clients.append(client)
+        producer = Producer(client, "traced")
+        await producer.start()
+        sends = [producer.send(Message(topic="T", body=b"1", keys=f"k{number}")) for number in range(400)]
+        ids = [result.message_id for result in await gatherResults(sends)]
+        await client.stop()
+        (writer,) = client.events.listeners
+        assert isinstance(writer, TraceWriter)
+        self.assertEqual(writer.dropped, 0)
+        admin = Admin(self.client).messages
+        for one_id in (ids[0], ids[200], ids[-1]):
+            trace = await admin.trace(one_id)
+            self.assertEqual([(one.kind, one.group) for one in trace.events], [("produced", "traced")])
 
 
 class ClusterTests(ClusterCase):

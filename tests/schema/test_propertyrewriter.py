@@ -133,12 +133,12 @@ class RewriterTests(SynchronousTestCase):
         self.assertIn("129", str(error))
 
     def test_key_limit(self) -> None:
-        """A message has at most 64 keys."""
+        """A message has at most 2048 keys."""
         rewriter = Rewriter({"CLUSTER": "c"})
         for _ in range(6):
-            for keys in (" ".join("k" * 64), "  ".join(["key"] * 64), "x" * 300):
+            for keys in (" ".join("k" * 2048), "  ".join(["key"] * 2048), "x" * 5000):
                 self.assertIn(keys.encode(), rewriter.rewrite("KEYS\x01" + keys).raw)
-            self.assertRaises(MessageIllegal, rewriter.rewrite, "KEYS\x01" + " ".join("k" * 65))
+            self.assertRaises(MessageIllegal, rewriter.rewrite, "KEYS\x01" + " ".join("k" * 2049))
 
     def test_bounded(self) -> None:
         """Ever new names do not grow the memory of plans without bound."""
