@@ -234,7 +234,7 @@ _ALERTS: Final = (
         "refused its access control files: the rules from before stay in force",
         "The access control files of this process were changed and cannot be used: the rules from before stay in force,"
         " and no change of an account or a permission counts.",
-        "Its log names the file and the reason, as does smartgo config check.",
+        "Its log names the file and the reason.",
         of_process("accessFilesRefused"), lasting=30,
     ),
     Judgement(
