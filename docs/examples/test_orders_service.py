@@ -1,4 +1,4 @@
-"""The tests of C{orders_service.py}: C{pip install pytest httpx}, then C{pytest}. The fixtures come with smartgo."""
+"""The tests of C{orders_service.py}: C{pip install pytest httpx2}, then C{pytest}. The fixtures come with smartgo."""
 
 import time
 
