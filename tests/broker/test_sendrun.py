@@ -267,7 +267,7 @@ class PureRunTests(SynchronousTestCase):
         """What makes a message special, or its properties out of the ordinary, is left to the processor."""
         for text in ("DELAYS\x011", "k\x01\x7f", "KEYS\x01" + " ".join("x" * 64), "WAIT\x01no\x02TAGS\x01a b", ""):
             self.assert_taken(json_frame({**FIELDS, "i": text}), repr(text))
-        for text in ("DELAY\x011", "a\x01b\x02TRAN_MSG\x01true", "KEYS\x01" + " ".join("x" * 65), "a\x01\0",
+        for text in ("DELAY\x011", "a\x01b\x02TRAN_MSG\x01true", "KEYS\x01" + " ".join("x" * 2049), "a\x01\0",
                      "x__CRC32#\x010"):  # fmt: skip
             self.assert_not_taken(json_frame({**FIELDS, "i": text}), repr(text))
 
