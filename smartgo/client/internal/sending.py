@@ -63,8 +63,6 @@ NEW_TOPIC_PAUSE: Final = 0.2
 
 T = TypeVar("T")
 
-_NONE: Final[frozenset[str]] = frozenset()
-
 
 class _Tried(NamedTuple):
     """A first attempt of a send: its queue, when it began, and the deadline of the send, in seconds of the clock."""
@@ -175,7 +173,7 @@ class Sender:
         # Nearly all sends need one attempt, which takes no coroutine.
         tried = _Tried(prepared, self._choose(prepared.topic, route.publish, ""), self._clock.seconds(), deadline)
         try:
-            waiter = self._ask(prepared, tried.queue, deadline, tried.begin)
+            _, waiter = self._ask(prepared, tried.queue, deadline, tried.begin)
         except CallFailed as error:
             return self._retry(error, tried)
         return waiter.addCallbacks(self._answered, self._not_answered, callbackArgs=(tried,), errbackArgs=(tried,))
@@ -303,18 +301,20 @@ class Sender:
         begin = clock.seconds()
         sending = prepared.sending
         begun_ms = 0 if sending is None else clock.wall_ms()
-        answer = await self._ask(prepared, queue, deadline, begin)
+        address, waiter = self._ask(prepared, queue, deadline, begin)
+        answer = await waiter
         result, header = read_answer(answer, prepared, queue)
         if sending is not None and self._events is not None:
-            address = self._address(queue)
             self._events.send_answered(
                 sending, Attempt(result.queue, address, begun_ms, clock.seconds() - begin, result, header)
             )
         return result
 
-    def _ask(self, prepared: Prepared, queue: MessageQueue, deadline: float, now: float) -> Deferred[Command]:
+    def _ask(
+        self, prepared: Prepared, queue: MessageQueue, deadline: float, now: float
+    ) -> tuple[str, Deferred[Command]]:
         """
-        Send the request of an attempt.
+        Send the request of an attempt; return the address of the broker, and the Deferred of its answer.
 
         @raise CallTimedOut: there is no time left.
         @raise NotConnected: the queue's broker has no master now.
@@ -322,7 +322,8 @@ class Sender:
         left = deadline - now
         if left <= 0:
             raise CallTimedOut(f"send to {prepared.topic}", self.timeout)
-        return self._client.remoting.ask(self._address(queue), prepared.request(self.group, queue), left)
+        address = self._address(queue)
+        return address, self._client.remoting.ask(address, prepared.request(self.group, queue), left)
 
     async def recall_message(self, handle: str, deadline: float) -> str:
         """
@@ -384,7 +385,7 @@ class Sender:
     def _avoided(self, queues: Sequence[MessageQueue]) -> frozenset[str]:
         """Return the brokers to leave out: those that were slow or failed lately; none if that leaves no other."""
         if self.slow is None:
-            return _NONE
+            return frozenset()
         now = self._clock.seconds()
         names = {one.broker_name for one in queues}
         avoided = frozenset(one for one in names if self.slow.avoids(one, now))

@@ -183,6 +183,25 @@ class SendTests(WriterCase):
         assert isinstance(record, Published)
         self.assertFalse(record.success)
 
+    def test_broker_gone_meanwhile(self) -> None:
+        """A traced send whose broker left the routes before it answered is a success."""
+        producer = self.producer()
+        waiting: list[tuple[Deferred[Any], Command]] = []
+
+        def wait(request: Command) -> Deferred[Any]:
+            waiting.append((Deferred(), request))
+            return waiting[-1][0]
+
+        self.node.does[RequestCode.SEND_MESSAGE_V2] = wait
+        sent = producer.send(Message(topic="T", body=b"1"))
+        self.pass_time(0.1)
+        self.routes["T"] = self.routes[self.topic] = route(("b", 10002), queues=1)
+        self.result(self.client_.routes.refresh())
+        self.assertIsNone(self.client_.routes.address("a"))
+        ((answer, request),) = waiting
+        answer.callback(self.store(request))
+        self.assertEqual(self.result(sent).offset_id, "OFF")
+
     def test_one_way(self) -> None:
         """A send without an answer is not traced, as in Java."""
         self.result(self.producer().send_one_way(Message(topic="T", body=b"1")), 1.0)
