@@ -7,11 +7,10 @@ from collections.abc import Sequence
 from rich.console import Console
 from rich.table import Table
 
+from . import noise
 from .results import Loaded, Results
 from .scenarios import GOALS, UNITS
 from .spread import Spread
-
-_NOISY_CORES = 0.2
 
 
 def spread(found: Spread | None, digits: int = 1) -> str:
@@ -66,7 +65,7 @@ def _load_cells(each: Loaded) -> Sequence[str]:
         milliseconds(Spread.of(one.latency_us.p99 for one in outcomes)),
         f"{max(one.latency_us.max for one in outcomes) / 1e3:.1f}",
         f"{Spread.of(one.generator_cpu_us for one in outcomes).median:.2f}",
-        f"[yellow]{foreign:.2f}[/yellow]" if foreign > _NOISY_CORES else f"{foreign:.2f}",
+        noise.cell(foreign),
         f"{each.anonymous_mb:.0f}",
     ]
 
@@ -122,7 +121,7 @@ def cautions(results: Results) -> list[str]:
     noisy = {
         each.scenario
         for each in results.loads
-        if each.rounds and Spread.of(one.foreign_cores for one in each.rounds).median > _NOISY_CORES
+        if each.rounds and Spread.of(one.foreign_cores for one in each.rounds).median > noise.NOISY_CORES
     }
     if noisy:
         sentences.append(

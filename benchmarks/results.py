@@ -4,13 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import msgspec
 
+from .errors import BenchmarkError
 from .generator import Outcome
 from .scenarios import Goal, Quantity
 from .spread import Spread, ratios
+
+_T = TypeVar("_T")
 
 
 class Round(msgspec.Struct, frozen=True):
@@ -140,3 +143,16 @@ def write(results: object, path: Path) -> None:
     """Write the results, anything that msgspec encodes, as JSON to be kept."""
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_bytes(msgspec.json.format(msgspec.json.encode(results), indent=1) + b"\n")
+
+
+def read(path: Path, kind: type[_T], what: str) -> _T:
+    """
+    Read results that L{write} wrote.
+
+    @param what: what the file should hold, in words.
+    @raise BenchmarkError: it holds something else.
+    """
+    try:
+        return msgspec.json.decode(path.read_bytes(), type=kind)
+    except msgspec.DecodeError as error:
+        raise BenchmarkError(f"{path} holds no {what}: {error}") from None

@@ -136,6 +136,11 @@ def now() -> str:
     return datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds")
 
 
+def print_line(sentence: str) -> None:
+    """Say what is being done where the output goes into a file: the moment and a line."""
+    console.print(f"{now()} {sentence}", highlight=False, soft_wrap=True)
+
+
 def keep_figures(figures: object, given: Path | None, command: str) -> None:
     """Write what was measured where it was asked for, else into the folder of results, and say where that is."""
     path = given or RESULTS / f"{now().replace(':', '').replace('+0000', 'Z')}-{command}.json"

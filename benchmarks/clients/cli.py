@@ -21,6 +21,7 @@ from ..workshop import (
     json_option,
     keep_figures,
     now,
+    print_line,
     target_option,
     targets_of,
     warn_when_busy,
@@ -95,7 +96,7 @@ def clients_command(
         warn_when_busy()
         began = time.monotonic()
         with console.status("starting brokers") as status:
-            say = status.update if console.is_terminal else _print_line
+            say = status.update if console.is_terminal else print_line
             brokers = _start_brokers(bench, targets, wanted, clients, running, failures)
             pairs = _pairs(bench, brokers, clients, running, failures)
             results = ClientCosts(
@@ -210,8 +211,3 @@ def page_command(figures: Path, docs: Path) -> None:
     except BenchmarkError as error:
         raise click.ClickException(str(error)) from None
     console.print(f"wrote {written}", highlight=False, soft_wrap=True)
-
-
-def _print_line(sentence: str) -> None:
-    """Say what is being done where the output goes into a file: the moment and a line."""
-    console.print(f"{now()} {sentence}", highlight=False, soft_wrap=True)

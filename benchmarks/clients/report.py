@@ -7,9 +7,10 @@ from collections.abc import Callable, Sequence
 from rich.console import Console
 from rich.table import Table
 
+from .. import noise
 from ..report import spread
 from ..spread import Spread
-from .results import NOISY_CORES, ClientCosts, Subject
+from .results import ClientCosts, Subject
 from .rows import UNITS, Quantity
 
 KAFKA_REFERENCE = "aiokafka"
@@ -34,7 +35,7 @@ def costs(results: ClientCosts) -> Table:
         return [
             *(median("cpu_us", 2), median("rate", 0), median("p50_ms", 3), median("p99_ms", 3)),
             median("resident_mb", 0),
-            f"[yellow]{foreign:.2f}[/yellow]" if foreign > NOISY_CORES else f"{foreign:.2f}",
+            noise.cell(foreign),
         ]
 
     _fill(table, results, results.subjects, cells)

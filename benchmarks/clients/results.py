@@ -8,12 +8,10 @@ from typing import Any
 
 import msgspec
 
-from ..errors import BenchmarkError
+from ..noise import cautions
+from ..results import read
 from ..spread import Spread, ratios
 from .rows import Quantity
-
-NOISY_CORES = 0.2
-"""Processors that others may keep busy before a figure is unreliable."""
 
 
 class Pace(msgspec.Struct, frozen=True):
@@ -132,16 +130,7 @@ class ClientCosts(msgspec.Struct):
 
     def cautions(self) -> list[str]:
         """Return sentences that say why these figures should not be quoted; empty if they may be."""
-        noisy = [row for row in self.rows if self.foreign_cores(row) > NOISY_CORES]
-        sentences = []
-        if noisy:
-            sentences.append(
-                f"Other programs were busy during {', '.join(noisy)}: "
-                "repeat on a quiet machine before quoting a figure."
-            )
-        if self.options.rounds < 3:
-            sentences.append("Fewer than three rounds: a first impression.")
-        return sentences
+        return cautions(((row, self.foreign_cores(row)) for row in self.rows), self.options.rounds)
 
 
 def load(path: Path) -> ClientCosts:
@@ -150,7 +139,4 @@ def load(path: Path) -> ClientCosts:
 
     @raise BenchmarkError: the file is none of a comparison of clients.
     """
-    try:
-        return msgspec.json.decode(path.read_bytes(), type=ClientCosts)
-    except msgspec.DecodeError as error:
-        raise BenchmarkError(f"{path} holds no comparison of clients: {error}") from None
+    return read(path, ClientCosts, "comparison of clients")

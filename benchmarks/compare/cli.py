@@ -20,6 +20,7 @@ from ..workshop import (
     json_option,
     keep_figures,
     now,
+    print_line,
     target_option,
     targets_of,
     warn_when_busy,
@@ -89,7 +90,7 @@ def compare_command(
         with console.status("measuring the first touch of memory") as status:
             results.first_touch, results.warmed_bytes = firsttouch.measure(), WARMED_BYTES
             with running([*brokers]):
-                say = status.update if console.is_terminal else _print_line
+                say = status.update if console.is_terminal else print_line
                 rounds_of = Rounds(bench.rocketmq, binary, bench.work, brokers, pace, say)
                 for sample in rounds_of.run([row for row in ROWS if row.name in wanted]):
                     results.samples.append(sample)
@@ -120,8 +121,3 @@ def page_command(figures: Path, docs: Path) -> None:
         raise click.ClickException(str(error)) from None
     for path in written:
         console.print(f"wrote {path}", highlight=False, soft_wrap=True)
-
-
-def _print_line(sentence: str) -> None:
-    """Say what is being done where the output goes into a file: the moment and a line."""
-    console.print(f"{now()} {sentence}", highlight=False, soft_wrap=True)

@@ -7,9 +7,10 @@ from collections.abc import Callable, Sequence
 from rich.console import Console
 from rich.table import Table
 
+from .. import noise
 from ..report import spread
 from ..spread import Spread
-from .results import NOISY_CORES, Comparison
+from .results import Comparison
 from .rows import UNITS, Quantity
 
 _SIZES: tuple[Quantity, ...] = ("resident_mb", "outside_store_mb", "anonymous_mb", "ready_s")
@@ -40,7 +41,7 @@ def _cost_cells(results: Comparison, row: str, target: str) -> Sequence[str]:
         f"{total.median - main.median:.2f}" if total and main else "-",
         f"{rate.median:,.0f}" if rate else "-",
         *(median("p50_ms"), median("p99_ms"), median("p999_ms"), median("client_us")),
-        f"[yellow]{foreign:.2f}[/yellow]" if foreign > NOISY_CORES else f"{foreign:.2f}",
+        noise.cell(foreign),
         f"[red]{failed}[/red]" if failed else "0",
     ]
 

@@ -8,13 +8,11 @@ from typing import Any
 
 import msgspec
 
-from ..errors import BenchmarkError
 from ..firsttouch import FirstTouch
+from ..noise import cautions
+from ..results import read
 from ..spread import Spread, ratios
 from .rows import Quantity, RatioGoal
-
-NOISY_CORES = 0.2
-"""Processors that others may keep busy before a figure is unreliable."""
 
 
 class Pace(msgspec.Struct, frozen=True):
@@ -123,16 +121,7 @@ class Comparison(msgspec.Struct):
 
     def cautions(self) -> list[str]:
         """Return sentences that say why these figures should not be quoted; empty if they may be."""
-        noisy = [row for row in self.rows if self.foreign_cores(row) > NOISY_CORES]
-        sentences = []
-        if noisy:
-            sentences.append(
-                f"Other programs were busy during {', '.join(noisy)}: "
-                "repeat on a quiet machine before quoting a figure."
-            )
-        if self.options.rounds < 3:
-            sentences.append("Fewer than three rounds: a first impression.")
-        return sentences
+        return cautions(((row, self.foreign_cores(row)) for row in self.rows), self.options.rounds)
 
 
 def load(path: Path) -> Comparison:
@@ -141,7 +130,4 @@ def load(path: Path) -> Comparison:
 
     @raise BenchmarkError: the file is none of a comparison.
     """
-    try:
-        return msgspec.json.decode(path.read_bytes(), type=Comparison)
-    except msgspec.DecodeError as error:
-        raise BenchmarkError(f"{path} holds no comparison: {error}") from None
+    return read(path, Comparison, "comparison")

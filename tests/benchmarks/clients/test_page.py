@@ -13,6 +13,7 @@ from benchmarks.cli import main
 from benchmarks.clients import page
 from benchmarks.errors import BenchmarkError
 from benchmarks.results import write
+from benchmarks.resultspage import END
 
 from .samples import client_costs
 
@@ -68,7 +69,7 @@ class PageTests(SynchronousTestCase):
             self.assertEqual(result.exit_code, 0, result.output)
         written = (folder / page.PAGE).read_text("utf-8")
         self.assertEqual(written.count("twisted on smartgo"), page.text(client_costs()).count("twisted on smartgo"))
-        self.assertTrue(written.endswith(page.END))
+        self.assertTrue(written.endswith(END))
 
     def test_lost_place(self) -> None:
         """A page without the two lines is left alone."""

@@ -18,6 +18,7 @@ from benchmarks.compare import page, plots
 from benchmarks.compare.rows import GOALS
 from benchmarks.errors import BenchmarkError
 from benchmarks.results import write
+from benchmarks.resultspage import END, begin
 
 from .samples import comparison
 
@@ -27,7 +28,7 @@ SVG = "{http://www.w3.org/2000/svg}"
 def written_page(results: str) -> Path:
     """Write a page that holds some results; return its folder."""
     folder = Path(tempfile.mkdtemp(dir="."))
-    (folder / page.PAGE).write_text(f"Speed\n\n{page.BEGIN}\n{results}\n\n{page.END}\nMore\n", "utf-8")
+    (folder / page.PAGE).write_text(f"Speed\n\n{begin(page.COMMAND)}\n{results}\n\n{END}\nMore\n", "utf-8")
     return folder
 
 
@@ -144,7 +145,7 @@ class PlotTests(SynchronousTestCase):
         for _ in range(2):
             result = CliRunner().invoke(main, ["compare-page", str(folder / "speed.json"), str(folder)])
             self.assertEqual(result.exit_code, 0, result.output)
-            wanted = f"Speed\n\n{page.BEGIN}\n{page.text(comparison())}\n{page.END}\nMore\n"
+            wanted = f"Speed\n\n{begin(page.COMMAND)}\n{page.text(comparison())}\n{END}\nMore\n"
             self.assertEqual((folder / page.PAGE).read_text("utf-8"), wanted)
         self.assertEqual({path.name for path in (folder / "images").iterdir()}, set(plots.CHARTS))
 
@@ -164,7 +165,7 @@ class RefusedTests(SynchronousTestCase):
     def test_no_place(self) -> None:
         """A page that is not there, or has lost a line around its results, is told of and not changed."""
         self.assertRaises(BenchmarkError, page.write, comparison(), Path(self.mktemp()))
-        for lost in (page.BEGIN, page.END):
+        for lost in (begin(page.COMMAND), END):
             path = written_page("old") / page.PAGE
             path.write_text(left := path.read_text("utf-8").replace(lost, ""), "utf-8")
             error = self.assertRaises(BenchmarkError, page.write, comparison(), path.parent)
@@ -174,7 +175,7 @@ class RefusedTests(SynchronousTestCase):
     def test_this_page(self) -> None:
         """The page of the documentation has a place for results."""
         known = (ROOT / "docs" / page.PAGE).read_text("utf-8")
-        self.assertTrue(0 < known.find(page.BEGIN) < known.find(page.END))
+        self.assertTrue(0 < known.find(begin(page.COMMAND)) < known.find(END))
 
     def test_not_figures(self) -> None:
         """A file that is no comparison is refused."""
