@@ -137,7 +137,8 @@ def _ops_checks(
             return  # the check before this one says so
         tokens = TokenTable(env, TableFile(env, posixpath.join(config.ops_path, "tokens.json")), configured)
         tokens.load()
-        check_place(place[0], tokens.any, configuration.tls.mode != Mode.DISABLED, config)
+        login_needed = tokens.any or is_enabled(configuration)
+        check_place(place[0], login_needed, configuration.tls.mode != Mode.DISABLED, config)
 
     return [
         partial(registries_named, configuration, with_registry),

@@ -265,11 +265,11 @@ class Ops(Service):
 
     def check_address(self) -> None:
         """
-        Refuse an address that needs a token or TLS; the tokens must have been loaded.
+        Refuse an address that needs a token, or access control, or TLS; the tokens must have been loaded.
 
         @raise SettingError: see L{check_place}.
         """
-        check_place(self._place[0], self.tokens.any, self.tls is not None, self._config)
+        check_place(self._place[0], self._guard.login_needed, self.tls is not None, self._config)
 
     def stopService(self) -> Deferred[None]:
         """Stop listening, end open requests, save; fires when everything has stopped."""
@@ -293,18 +293,20 @@ class Ops(Service):
             await file.settled()
 
 
-def check_place(address: str, tokens: bool, tls: bool, config: OpsConfig) -> None:
+def check_place(address: str, login_needed: bool, tls: bool, config: OpsConfig) -> None:
     """
-    Refuse to serve a network without tokens, or without TLS (reliability X1, X10).
+    Refuse to serve a network without tokens and access control, or without TLS (reliability X1, X10).
 
-    @raise SettingError: the address is no loopback address, and there is no token, or no TLS and nobody allowed that.
+    @param login_needed: whether there is a token, or access control is on.
+    @raise SettingError: the address is no loopback address, and anybody could read, or there is no TLS and nobody
+        allowed that.
     """
     if is_loopback_host(address):
         return
-    if not tokens:
+    if not login_needed:
         raise SettingError(
             f"the REST API would listen on {address} without any token: anybody could read everything. Create"
-            " one first, over a loopback address or with the setting opsTokens"
+            " one first, over a loopback address or with the setting opsTokens, or turn access control on (aclEnable)"
         )
     if not tls and not config.ops_allow_insecure:
         raise SettingError(

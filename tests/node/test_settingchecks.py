@@ -106,6 +106,10 @@ class SettingChecksTests(SynchronousTestCase):
         (found,) = self.access_errors(rules, *everywhere)
         self.assertIn("the broker's port for slaves would listen on 0.0.0.0", found)
         self.assertEqual(self.access_errors(rules, "--set", "accessKeyFile=/rules/key.yml"), [])
+        served = ("--ops", "0.0.0.0:10913", "--registry", "127.0.0.1:9876")
+        (found,) = self.access_errors(rules, *key, *served)
+        self.assertIn("the REST API would listen on 0.0.0.0 without TLS", found)
+        self.assertEqual(self.access_errors(rules, *key, *served, "--set", "opsAllowInsecure=true"), [])
         said = "aclEnable=true: the key of accessKey has to be an administrator's in the access control files"
         for wrong in ("", rules.replace("true", "false"), rules.replace("some-body", "another")):
             self.assertEqual(self.access_errors(wrong, "--set", "accessKeyFile=/rules/key.yml"), [said])

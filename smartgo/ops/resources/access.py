@@ -146,7 +146,7 @@ class SessionApi:
             sorted(who.scopes),
             session.csrf if session else None,
             session.ends_ms if session else None,
-            self._tokens.any,
+            self._guard.login_needed,
             self._version if who.may(READ) else "",
         )
 
@@ -176,7 +176,7 @@ class SessionApi:
         call.noted["as"] = session.name
         version = self._version if session.principal().may(READ) else ""
         return SessionView(
-            session.name, sorted(session.scopes), session.csrf, session.ends_ms, self._tokens.any, version
+            session.name, sorted(session.scopes), session.csrf, session.ends_ms, self._guard.login_needed, version
         )
 
     @route("POST", "/session/links", scope=ADMIN, answer=LoginLink, status=201, remote=False)
@@ -231,7 +231,8 @@ class TokensApi:
         status=201,
         remote=False,
         refuses={
-            409: "The name is taken, there are too many tokens, or the first token does not have the scope admin.",
+            409: "The name is taken, there are too many tokens, or the first token does not have the scope admin"
+            " (unless an account creates it).",
             **UNKEPT,
         },
     )
@@ -239,10 +240,12 @@ class TokensApi:
         """
         Create a token.
 
-        Once a token exists, every request needs one.
+        Once a token exists, every request needs one, or a session or an account.
         """
         wanted = call.body
-        token, secret, saved = self._tokens.create(wanted.name, sorted(set(wanted.scopes)), wanted.seconds)
+        token, secret, saved = self._tokens.create(
+            wanted.name, sorted(set(wanted.scopes)), wanted.seconds, call.principal.account is not None
+        )
         await saved
         return CreatedToken(token.name, [*token.scopes], token.expires_ms, secret)
 

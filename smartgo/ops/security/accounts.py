@@ -69,6 +69,11 @@ class AccountAccess:
         """@param control: the rules in force; C{None} where access control is off: then there is no account."""
         self._control = control
 
+    @property
+    def required(self) -> bool:
+        """Tell whether access control is on: then nobody reads who has not shown who he is."""
+        return self._control is not None
+
     def by_basic(self, credentials: str) -> Principal | None:
         """
         Return the principal of a header C{Authorization: Basic}; C{None}: no account has that key and secret.

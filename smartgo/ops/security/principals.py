@@ -46,7 +46,7 @@ class Principal(NamedTuple):
 NOBODY: Final = Principal(ANONYMOUS, frozenset())
 """An unauthenticated sender, where authentication is needed."""
 LOCAL_READER: Final = Principal(ANONYMOUS, frozenset({READ}))
-"""An unauthenticated sender on this machine, while no token is configured (reliability X10)."""
+"""An unauthenticated sender on this machine, without tokens and without access control (reliability X10)."""
 
 
 def is_secret(name: str) -> bool:

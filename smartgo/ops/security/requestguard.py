@@ -95,6 +95,11 @@ class RequestGuard:
         self._failures = TokenBuckets(FAILURES / FAILURE_SECONDS, FAILURES)
         self._requests = TokenBuckets(settings.per_second, settings.per_second * BURST_SECONDS)
 
+    @property
+    def login_needed(self) -> bool:
+        """Tell whether reading needs a token, an account, or a session: a token exists, or access control is on."""
+        return self._tokens.any or self._accounts.required
+
     # -- where it comes from -----------------------------------------------------------------------------------
 
     def address(self, credentials: RequestCredentials) -> str:
@@ -203,7 +208,7 @@ class RequestGuard:
         if credentials.certificate is not None and scope is not None:
             scopes = {ADMIN: SCOPES}.get(scope, (scope,))
             return Principal(f"certificate {credentials.certificate}", frozenset(scopes))
-        if not self._tokens.any and is_loopback(credentials.peer) and not _may_be_forwarded(credentials):
+        if not self.login_needed and is_loopback(credentials.peer) and not _may_be_forwarded(credentials):
             return LOCAL_READER
         return NOBODY
 
@@ -232,7 +237,9 @@ class RequestGuard:
         if principal.may(scope) or principal.account is not None:  # L{check_account} sees to these
             return
         if principal is NOBODY:
-            raise Problem(401, "send a token (Authorization: Bearer …), or log in", "login-needed", _CHALLENGE)
+            account = ", key and secret of an account (HTTP Basic)" if self._accounts.required else ""
+            sentence = f"send a token (Authorization: Bearer …){account}, or log in"
+            raise Problem(401, sentence, "login-needed", _CHALLENGE)
         if principal is LOCAL_READER:
             path = self._tokens.local_path
             raise Problem(
@@ -253,7 +260,7 @@ class RequestGuard:
         if principal.token:
             token = self._tokens.get(principal.token)
             return token is not None and self._tokens.valid(token)
-        return principal is not LOCAL_READER or not self._tokens.any
+        return principal is not LOCAL_READER or not self.login_needed
 
     # -- being wrong -------------------------------------------------------------------------------------------
 

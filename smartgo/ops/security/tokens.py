@@ -156,11 +156,14 @@ class TokenTable:
             return False
         return not token.expires_ms or self._env.clock.wall_ms() < token.expires_ms
 
-    def create(self, name: str, scopes: Sequence[str], seconds: int = 0) -> tuple[Token, str, Deferred[None]]:
+    def create(
+        self, name: str, scopes: Sequence[str], seconds: int = 0, by_account: bool = False
+    ) -> tuple[Token, str, Deferred[None]]:
         """
         Make a token; return it, what its owner must keep, and what fires when it is saved.
 
         @param seconds: how long it holds; 0 for good.
+        @param by_account: an account of access control asks for it, which needs no token to ask for another.
         @raise Problem: 400, no token may have that name; 409, there is one of it, or there are too many, or nobody
             could undo this; through the Deferred, 507: it could not be written, and is none.
         """
@@ -170,7 +173,7 @@ class TokenTable:
             raise Problem(409, f"token {name} exists already", "token-exists")
         if len(self._saved) >= MOST:
             raise Problem(409, f"there are {MOST} tokens already, the most that are kept", "too-many-tokens")
-        if not self.any and ADMIN not in scopes:
+        if not self.any and ADMIN not in scopes and not by_account:
             raise Problem(
                 409, "the first token must have the scope admin, or nobody could create another", "first-token"
             )

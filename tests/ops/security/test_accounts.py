@@ -180,6 +180,34 @@ class AskedTests(SynchronousTestCase):
             self.assertEqual((found[1] < 300, found[3]), (statuses[1] < 300, statuses[3]))
         self.assertEqual(self.status(operator, "POST", "/send", {"topic": "orders", "text": "x"}), 200)
 
+    def test_anonymous(self) -> None:
+        """Nobody reads without a token or an account, on the machine itself either, but what reveals nothing."""
+        for route in self.front.ops.api.routes:
+            if route.scope is None or route.method != "GET":
+                continue
+            path = route.path.replace("{", "").replace("}", "")
+            self.assertEqual(self.status({}, "GET", path), 401, path)
+            self.assertEqual(self.status({}, "HEAD", path), 401, path)
+        refused = self.asked({}, "GET", "/messages/newest?topic=orders")
+        self.assertEqual(refused.code, "login-needed")
+        self.assertIn("key and secret of an account (HTTP Basic)", refused.json["detail"])
+        self.assertTrue(refused.headers["www-authenticate"].startswith("Bearer"))  # browsers ask for nothing
+        self.assertEqual(self.status({}, "GET", "//metrics"), 401)
+        shown = self.asked({}, "GET", "/session").json
+        self.assertEqual((shown["scopes"], shown["loginNeeded"], shown["version"]), ([], True, ""))
+        for path in ("/health", "//health", "//openapi.json", "//docs", "//"):
+            self.assertEqual(self.status({}, "GET", path), 200, path)
+        self.assertIn(self.status({}, "GET", "/ready"), (200, 503))
+
+    def test_first_token(self) -> None:
+        """An administrator's account makes a first token for reading alone, as Prometheus needs."""
+        admin = basic("an-admin", "an-admin-secret")
+        made = self.asked(admin, "POST", "/tokens", {"name": "prometheus", "scopes": ["read"]})
+        self.assertEqual(made.status, 201)
+        bearer = {"Authorization": f"Bearer {made.json['token']}"}
+        self.assertEqual((self.status(bearer, "GET", "//metrics"), self.status(bearer, "GET", "/tokens")), (200, 403))
+        self.assertEqual(self.status(admin, "POST", "/tokens", {"name": "other", "scopes": ["publish"]}), 201)
+
     def test_wrong(self) -> None:
         """A wrong secret is answered 401, and soon 429; rules that change count at once."""
         wrong = basic("billing", "another-secret")
