@@ -23,7 +23,6 @@ from smartgo.client.internal.groupmember import GroupConsumer, GroupProducer
 from smartgo.client.internal.identity import DEFAULT_INSTANCE, UniqueIds, client_id
 from smartgo.client.internal.outages import BrokerOutages
 from smartgo.client.internal.pauses import Pauses
-from smartgo.client.internal.registryaddresses import registry_addresses
 from smartgo.client.internal.replies import AwaitedReplies
 from smartgo.client.internal.route import RouteCache
 from smartgo.client.internal.served import ServedRequests
@@ -47,6 +46,7 @@ from smartgo.schema.codes import RequestCode, ResponseCode
 from smartgo.schema.command import Command
 from smartgo.schema.headerfields import Header
 from smartgo.schema.headers.consumers import UnregisterClientRequest
+from smartgo.schema.registryaddresses import registry_addresses
 from smartgo.schema.signature import AccessKey
 
 HEARTBEAT: Final = 30.0  # seconds

@@ -7,11 +7,11 @@ from collections.abc import Sequence
 import msgspec
 
 from smartgo.client.client import Client
-from smartgo.client.internal.registryaddresses import registry_addresses
 from smartgo.client.tracesettings import Tracing, tracing_of
 from smartgo.env.interfaces import IEnvironment
 from smartgo.errors import SettingError
 from smartgo.net.tls import ClientTLS
+from smartgo.schema.registryaddresses import registry_addresses
 from smartgo.schema.signature import AccessKey
 
 

@@ -19,8 +19,8 @@ from smartgo.cli.support.contextfile import (
 from smartgo.cli.support.output import OUTPUT, print_members, print_rows
 from smartgo.cli.support.session import do
 from smartgo.cli.support.texts import examples
-from smartgo.client.internal.registryaddresses import registry_addresses
 from smartgo.env.interfaces import IEnvironment
+from smartgo.schema.registryaddresses import registry_addresses
 
 
 class ContextRow(msgspec.Struct, frozen=True):

@@ -6,10 +6,10 @@ from collections.abc import Sequence
 
 from twisted.trial.unittest import SynchronousTestCase
 
-from smartgo.client.internal.registryaddresses import registry_addresses
 from smartgo.errors import SettingError
+from smartgo.schema.registryaddresses import registry_addresses
 
-__doctests__ = ["smartgo.client.internal.registryaddresses"]
+__doctests__ = ["smartgo.schema.registryaddresses"]
 
 
 class AddressTests(SynchronousTestCase):
