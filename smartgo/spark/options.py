@@ -12,15 +12,25 @@ import posixpath
 import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from datetime import UTC, datetime
 from typing import Any, Final, Literal, TypeVar
 
 from smartgo.errors import SettingError
-from smartgo.spark.columns import MESSAGES, TABLES
+from smartgo.spark.columns import TABLES
 from smartgo.spark.nearest import nearest
-
-_KIB: Final = 1024
-_MIB: Final = 1024 * _KIB
+from smartgo.spark.optionvalues import (
+    KIB,
+    MIB,
+    automatic,
+    boolean,
+    choice,
+    column_name,
+    count,
+    moment,
+    pattern,
+    queue_ids,
+    size,
+    topic_names,
+)
 
 EARLIEST: Final = -2
 LATEST: Final = -1
@@ -84,9 +94,9 @@ class ReadOptions:
     fail_on_corrupt: bool = True
     corrupt_column: str | None = None
     decompress_body: bool = False
-    decompress_limit: int = 16 * _MIB
+    decompress_limit: int = 16 * MIB
     verify_crc: bool | None = None
-    partition_bytes: int = 128 * _MIB
+    partition_bytes: int = 128 * MIB
     use_queues: bool = True
     index_slots: int | None = None
     max_bytes_per_trigger: int | None = None
@@ -167,98 +177,7 @@ def _local(path: str) -> str:
     return "/" + rest.lstrip("/")
 
 
-# -- kinds of values -----------------------------------------------------------------------------------------
-
-
-def _boolean(text: str) -> bool:
-    if text.lower() not in ("true", "false"):
-        raise ValueError(f"{text!r} is neither true nor false")
-    return text.lower() == "true"
-
-
-def _automatic(text: str) -> bool | None:
-    found = {"auto": None, "true": True, "false": False}
-    if text.lower() not in found:
-        raise ValueError(f"{text!r} is not one of true, false and auto")
-    return found[text.lower()]
-
-
-def _choice(*names: str) -> Callable[[str], str]:
-    def read(text: str) -> str:
-        if text.lower() not in names:
-            raise ValueError(f"{text!r} is not one of {', '.join(names)}{nearest(text, names)}")
-        return text.lower()
-
-    return read
-
-
-def _name(text: str) -> str:
-    if not text:
-        raise ValueError("the name of a column is empty")
-    if text.lower() in MESSAGES.names:
-        raise ValueError(f"there is a column {text} already")
-    return text
-
-
-_UNITS: Final = {"b": 1, "k": _KIB, "kb": _KIB, "m": _MIB, "mb": _MIB, "g": _KIB * _MIB, "gb": _KIB * _MIB}
-
-
-def _size(least: int) -> Callable[[str], int]:
-    def read(text: str) -> int:
-        digits = text.rstrip("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ ")
-        unit = _UNITS.get(text[len(digits) :].strip().lower() or "b")
-        if not (digits.isascii() and digits.isdigit()) or unit is None:
-            raise ValueError(f"{text!r} is not a size such as 1048576, 512k or 64m")
-        if int(digits) * unit < least:
-            raise ValueError(f"{text!r} is less than {least} B")
-        return int(digits) * unit
-
-    return read
-
-
-def _count(text: str) -> int:
-    if not (text.isascii() and text.isdigit()) or not int(text):
-        raise ValueError(f"{text!r} is not a positive number")
-    return int(text)
-
-
-def _moment(text: str) -> int:
-    """Return milliseconds since the epoch; a time without a zone is UTC."""
-    if text.removeprefix("-").isdigit():
-        return int(text)
-    try:
-        moment = datetime.fromisoformat(text)
-    except ValueError:
-        raise ValueError(
-            f"{text!r} is neither milliseconds since 1970 nor a time such as 2026-01-31T12:00:00Z"
-        ) from None
-    return round((moment if moment.tzinfo else moment.replace(tzinfo=UTC)).timestamp() * 1000)
-
-
-def _listed(text: str) -> list[str]:
-    found = [one.strip() for one in text.split(",")]
-    if not all(found):
-        raise ValueError(f"{text!r} has an empty name in it")
-    return found
-
-
-def _topics(text: str) -> frozenset[str]:
-    return frozenset(_listed(text))
-
-
-def _pattern(text: str) -> re.Pattern[str]:
-    try:
-        return re.compile(text)
-    except re.error as error:
-        raise ValueError(f"{text!r} is not a Python regular expression: {error}") from None
-
-
-def _queue_ids(text: str) -> frozenset[int]:
-    names = _listed(text)
-    for name in names:
-        if not (name.isascii() and name.isdigit()):
-            raise ValueError(f"{name!r} is not a queue number")
-    return frozenset(map(int, names))
+# -- positions -----------------------------------------------------------------------------------------------
 
 
 _FORMS: Final = 'earliest, latest, a physical offset, {"TOPIC": {"QUEUE": OFFSET}} and {"DIRECTORY": PHYSICAL OFFSET}'
@@ -312,25 +231,25 @@ class _Option:
 _OPTIONS: Final = {
     option.name.lower(): option
     for option in (
-        _Option("table", "table", _choice(*TABLES)),
-        _Option("subscribe", "topics", _topics),
-        _Option("subscribePattern", "topic_pattern", _pattern),
-        _Option("queues", "queues", _queue_ids),
+        _Option("table", "table", choice(*TABLES)),
+        _Option("subscribe", "topics", topic_names),
+        _Option("subscribePattern", "topic_pattern", pattern),
+        _Option("queues", "queues", queue_ids),
         _Option("startingOffsets", "starting", _position),
         _Option("endingOffsets", "ending", _position),
-        _Option("startingTimestamp", "starting_ms", _moment),
-        _Option("endingTimestamp", "ending_ms", _moment),
-        _Option("failOnCorrupt", "fail_on_corrupt", _boolean),
-        _Option("columnNameOfCorruptRecord", "corrupt_column", _name),
-        _Option("decompressBody", "decompress_body", _boolean),
-        _Option("decompressLimit", "decompress_limit", _size(1)),
-        _Option("verifyCrc", "verify_crc", _automatic),
-        _Option("partitionBytes", "partition_bytes", _size(64 * _KIB)),
-        _Option("useConsumeQueue", "use_queues", _boolean),
-        _Option("indexSlots", "index_slots", _count),
-        _Option("maxBytesPerTrigger", "max_bytes_per_trigger", _size(1)),
-        _Option("failOnDataLoss", "fail_on_data_loss", _boolean),
-        _Option("filterPushdown", "filter_pushdown", _boolean),
+        _Option("startingTimestamp", "starting_ms", moment),
+        _Option("endingTimestamp", "ending_ms", moment),
+        _Option("failOnCorrupt", "fail_on_corrupt", boolean),
+        _Option("columnNameOfCorruptRecord", "corrupt_column", column_name),
+        _Option("decompressBody", "decompress_body", boolean),
+        _Option("decompressLimit", "decompress_limit", size(1)),
+        _Option("verifyCrc", "verify_crc", automatic),
+        _Option("partitionBytes", "partition_bytes", size(64 * KIB)),
+        _Option("useConsumeQueue", "use_queues", boolean),
+        _Option("indexSlots", "index_slots", count),
+        _Option("maxBytesPerTrigger", "max_bytes_per_trigger", size(1)),
+        _Option("failOnDataLoss", "fail_on_data_loss", boolean),
+        _Option("filterPushdown", "filter_pushdown", boolean),
     )
 }
 _OF_QUEUES: Final = ("messages", "consumequeue")
