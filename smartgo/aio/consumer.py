@@ -94,7 +94,7 @@ class PushConsumer:
         """
         Join the group and begin to consume; returns after the first rebalance.
 
-        A topic that does not exist yet is looked up every 30 s.
+        A topic that does not exist yet is looked up every 1 to 2 s until it does.
 
         @raise smartgo.errors.SettingError: there is no subscription, the client has a consumer of this group already,
             or this one was started before.

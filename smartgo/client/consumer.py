@@ -124,7 +124,7 @@ class PushConsumer:
         """
         Join the group and begin to consume; fires after the first rebalance.
 
-        A topic that does not exist yet is looked up every 30 s.
+        A topic that does not exist yet is looked up every 1 to 2 s until it does.
 
         @raise smartgo.errors.SettingError: at once: there is no subscription, the client has a consumer of this group
             already, or this one was started before.
@@ -148,7 +148,7 @@ class PushConsumer:
         self._state = "running"
         self._started_ms = self._clock.wall_ms()
         for topic in self._wants:
-            self._client.routes.want(topic)
+            self._client.routes.want(topic, self)
         await self._client.heartbeat()
         try:
             check_admitted(self._client, self._wants)
@@ -195,7 +195,7 @@ class PushConsumer:
         self._delivery.stop()
         self._pauses.end()
         for topic in self._wants:
-            self._client.routes.unwant(topic)
+            self._client.routes.unwant(topic, self)
         await self._assignment.stop(self._settings.stop_timeout)
         await self._client.leave(consumer=self.group)
 

@@ -146,8 +146,8 @@ class LitePullConsumer:
 
         def known(queues: tuple[MessageQueue, ...]) -> None:
             self._listeners[topic] = (listener, queues)
+            self._client.routes.want(topic, self)
 
-        self._client.routes.want(topic)
         return self.fetch_queues(topic).addCallback(known)
 
     # -- life ------------------------------------------------------------------------------------------------
@@ -174,7 +174,7 @@ class LitePullConsumer:
         self._client.join(consumer=LiteMember(self._member, self._assignment, self._meters_of, calls))
         self._state = "running"
         for topic in self._wants:
-            self._client.routes.want(topic)
+            self._client.routes.want(topic, self)
         await self._client.heartbeat()
         try:
             check_admitted(self._client, self._wants)
@@ -221,7 +221,7 @@ class LitePullConsumer:
             loop.stop()
         self.pauses.end()
         for topic in {*self._wants, *self._listeners}:
-            self._client.routes.unwant(topic)
+            self._client.routes.unwant(topic, self)
         await self._assignment.stop(0.0)
         self._arrivals.fire(None)
         await self._client.leave(consumer=self.group)

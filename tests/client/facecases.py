@@ -9,6 +9,7 @@ from __future__ import annotations
 import queue
 import tempfile
 import threading
+import time
 from collections.abc import Callable
 
 from smartgo import (
@@ -33,6 +34,9 @@ from smartgo import (
 from smartgo.schema.topics import TRACE_TOPIC
 from tests.client.facecluster import WAIT, Cluster, Heard, bodies_of, check, raised, same
 from tests.client.litecases import lite_assigned, lite_pull
+
+NOTICED = 10.0
+"""Seconds in which a new topic is noticed also by a machine that is busy; otherwise 2 s are enough."""
 
 
 def send(cluster: Cluster) -> None:
@@ -99,6 +103,25 @@ def push(cluster: Cluster) -> None:
     cluster.consumer(cluster.group("g"), topic, heard)
     cluster.send(topic, *(b"%d" % n for n in range(20)))
     same(sorted(heard.bodies(20)), sorted(b"%d" % n for n in range(20)))
+
+
+def new_topic(cluster: Cluster) -> None:
+    """A consumer that starts before its topic is there gets the first message soon, whoever sends it."""
+    other = cluster.another_client(f"{cluster.unique}-other")
+    try:
+        elsewhere = cluster.do(cluster.face.kind("Producer"), other, cluster.group("elsewhere"))
+        cluster.do(elsewhere.start)
+        for name, producer in (("here", cluster.producer), ("elsewhere", elsewhere)):
+            topic = cluster.group(f"new-{name}")  # a name that nothing has
+            heard = Heard()
+            consumer = cluster.consumer(cluster.group(f"g-{name}"), topic, heard)
+            begun = time.monotonic()
+            cluster.do(producer.send, Message(topic=topic, body=b"first"))
+            same(heard.bodies(1), [b"first"])
+            check(time.monotonic() - begun < NOTICED, time.monotonic() - begun)
+            cluster.do(consumer.stop)
+    finally:
+        cluster.do(other.stop)
 
 
 def batches(cluster: Cluster) -> None:
@@ -351,7 +374,7 @@ def refusals(cluster: Cluster) -> None:
 
 
 CASES: tuple[Callable[[Cluster], None], ...] = (
-    send, send_to, send_by, batch, one_way, delay, push, batches, orderly, broadcast, pull, tags, sql, retry,
+    send, send_to, send_by, batch, one_way, delay, push, new_topic, batches, orderly, broadcast, pull, tags, sql, retry,
     stop_commits, admin, transactions, request, lite_pull, lite_assigned, trace,
     refusals,
 )  # fmt: skip

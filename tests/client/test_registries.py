@@ -388,6 +388,79 @@ class MembersTests(ClusterTestCase):
             self.result(client.stop(), 4.0)
 
 
+class NewTopicTests(ClusterTestCase):
+    """A consumer that starts before its topic is there."""
+
+    def setUp(self) -> None:
+        super().setUp()
+        self.broker = Reading(self.env)
+        self.stores = Storing()
+        self.broker.does.update(self.stores.does)
+        self.listen(A[1], self.broker)
+        self.client_ = Client(self.env, f"127.0.0.1:{REGISTRY}", instance="two")
+        self.addCleanup(self.ended, self.client_)
+
+    def consumer(self, group: str = "cg") -> PushConsumer:
+        """Return a consumer of the topic that has started."""
+        consumer = PushConsumer(self.client_, group, lambda messages: None)
+        consumer.subscribe("T")
+        self.result(consumer.start(), 1.0)
+        return consumer
+
+    def test_created_by_another(self) -> None:
+        """A topic that another client creates is consumed 2.5 s later at most, however long it was missing."""
+        for waited in (0.0, 3.3, 7.0):
+            consumer = self.consumer(f"after-{waited:.0f}")
+            self.pass_time(waited)
+            self.routes["T"] = route(A, queues=1)
+            self.pass_time(2.5)
+            self.assertIn(MessageQueue("T", "a", 0), consumer.queues)
+            self.result(consumer.stop(), 1.0)
+            del self.routes["T"]
+            self.pass_time(62.0, 0.5)  # until the client has forgotten the topic
+
+    def test_created_by_a_send(self) -> None:
+        """A topic that a send of the same client creates is consumed 0.5 s later at most."""
+        self.routes["TBW102"] = route(A)
+        consumer = self.consumer()
+        producer = Producer(self.client_, "pg")
+        self.successResultOf(producer.start())
+        self.pass_time(5.0)
+        sent = producer.send(Message(topic="T", body=b"x"))
+        self.pass_time(0.1)  # the topic comes into being after the client has asked
+        self.routes["T"] = route(A, queues=1)
+        self.pass_time(0.5)
+        self.successResultOf(sent)
+        self.assertIn(MessageQueue("T", "a", 0), consumer.queues)
+
+    def test_gone_and_back(self) -> None:
+        """A topic that all registries have forgotten, and that is created again, is noticed as a new one is."""
+        self.routes["T"] = route(A, queues=1)
+        consumer = self.consumer()
+        del self.routes["T"]
+        self.pass_time(62.0, 0.5)
+        self.assertEqual(consumer.queues, [])
+        self.routes["T"] = route(A, queues=1)
+        self.pass_time(2.5)
+        self.assertIn(MessageQueue("T", "a", 0), consumer.queues)
+
+    def test_two_groups(self) -> None:
+        """The end of one consumer does not end the looks for another one of the same client."""
+        stays, goes = self.consumer("stays"), self.consumer("goes")
+        self.result(goes.stop(), 1.0)
+        self.routes["T"] = route(A, queues=1)
+        self.pass_time(2.5)
+        self.assertIn(MessageQueue("T", "a", 0), stays.queues)
+
+    def test_nobody_left(self) -> None:
+        """After the last consumer nobody asks for the topic."""
+        consumer = self.consumer()
+        self.result(consumer.stop(), 1.0)
+        before = len(self.registry.seen)
+        self.pass_time(29.0)
+        self.assertEqual(len(self.registry.seen), before)
+
+
 class PullConsumerTests(TwoRegistries):
     def test_slave_only(self) -> None:
         """A puller by hand reads from a slave, and commits to it, where there is no master."""

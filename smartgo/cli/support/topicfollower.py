@@ -68,7 +68,7 @@ class TopicFollower:
         for queue in await self._puller.queues(self._topic):
             self._follow(queue, self._begin, later)
         routes = self._client.routes
-        routes.want(self._topic)
+        routes.want(self._topic, self)
         routes.start()
 
         def look() -> None:

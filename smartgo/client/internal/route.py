@@ -1,6 +1,6 @@
 """
-The routes of topics from the registries: looked up when first needed, every 30 s, and soon after a broker could not be
-reached.
+The routes of topics from the registries: looked up when first needed, every 30 s, soon after a broker could not be
+reached, and every 2 s while a topic that a consumer wants does not exist.
 
 What is known stays in use while no registry answers (reliability H7). A topic is forgotten when no registry has known
 it for a while: one that has begun anew is empty for some seconds.
@@ -18,6 +18,8 @@ from twisted.internet.defer import Deferred
 from twisted.internet.interfaces import IDelayedCall
 from twisted.logger import Logger
 
+from smartgo.client.internal.missingtopics import SOON as CREATED_SOON
+from smartgo.client.internal.missingtopics import MissingTopics
 from smartgo.client.internal.rebalance import sorted_queues
 from smartgo.client.internal.registrycalls import Asks, RegistryCalls
 from smartgo.env.interfaces import IEnvironment
@@ -125,11 +127,12 @@ class RouteCache:
         self._routes: dict[str, TopicRoute] = {}
         self._templates: set[str] = set()  # topics whose route is the template's
         self._missing: dict[str, float] = {}  # topics of known routes to when no registry knew them first, in seconds
-        self._wanted: dict[str, None] = {}
+        self._wanted: dict[str, set[object]] = {}  # topics to who wants them
         self._deaf = False  # no registry answered the last time
         self._asking: dict[str, OneShotObserver[TopicRoute]] = {}
         self._brokers: dict[str, dict[int, str]] = {}
         self._loop = TimedLoop(env.clock, self.refresh)
+        self._looks = MissingTopics(env.clock, env.random, self._missing_wanted, self._look_again)
         self._soon: IDelayedCall | None = None
         self._stopped = False
         self.on_change: Callable[[str], None] = lambda topic: None
@@ -142,6 +145,7 @@ class RouteCache:
     def stop(self) -> None:
         """Stop the periodic refresh for good."""
         self._stopped = True
+        self._looks.stop()
         if self._loop.running:
             self._loop.stop()
         if self._soon is not None:
@@ -198,13 +202,29 @@ class RouteCache:
 
     # -- asking ----------------------------------------------------------------------------------------------
 
-    def want(self, topic: str) -> None:
-        """Keep a topic in every refresh, even while it does not exist."""
-        self._wanted[topic] = None
+    def want(self, topic: str, who: object) -> None:
+        """
+        Keep a topic in every refresh, and while it does not exist look for it every 1 to 2 s.
 
-    def unwant(self, topic: str) -> None:
+        @param who: the consumer that wants the topic.
+        """
+        self._wanted.setdefault(topic, set()).add(who)
+        if self.known(topic) is None:
+            self._looks.look()
+
+    def unwant(self, topic: str, who: object) -> None:
         """Undo L{want}."""
-        self._wanted.pop(topic, None)
+        wanting = self._wanted.get(topic, set())
+        wanting.discard(who)
+        if not wanting:
+            self._wanted.pop(topic, None)
+
+    def _missing_wanted(self) -> list[str]:
+        """Return the topics that are wanted and have no route."""
+        return [topic for topic in self._wanted if self.known(topic) is None]
+
+    def _look_again(self, topic: str) -> Deferred[object]:
+        return Deferred.fromCoroutine(self._ask(topic))
 
     def find(self, topic: str) -> Deferred[TopicRoute]:
         """
@@ -252,6 +272,8 @@ class RouteCache:
             route = template_route(topic, data)
             self._templates.add(topic)
             self._learn(topic, route)
+            if topic in self._wanted:
+                self._looks.look(CREATED_SOON)
         return route
 
     def refresh(self) -> Deferred[None]:
@@ -291,6 +313,8 @@ class RouteCache:
         del self._routes[topic]
         self._gather_brokers()
         self.on_change(topic)
+        if topic in self._wanted:
+            self._looks.look()
 
     async def _ask(self, topic: str) -> TopicRoute:
         """Ask for the route of a topic; callers that ask meanwhile get the same answer."""
