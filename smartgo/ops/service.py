@@ -147,7 +147,8 @@ class Ops(Service):
             (plans, self.plans.load),
             (members, self.membership.load),
         ]
-        self.sessions = SessionTable(env, self.tokens)
+        accounts = AccountAccess(network.access)
+        self.sessions = SessionTable(env, self.tokens, accounts)
         self.audit = AuditLog(env, posixpath.join(config.ops_path, "audit.jsonl"))
         if node is not None:
             node.hear(partial(note_asked, env, self.audit))
@@ -179,7 +180,7 @@ class Ops(Service):
                 config.ops_requests_per_second,
                 None if scope == "none" else scope,
             ),
-            AccountAccess(network.access),
+            accounts,
         )
         registry = CollectorRegistry()
         parts = ResourceParts(

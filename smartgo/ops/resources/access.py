@@ -11,8 +11,9 @@ from smartgo.env.interfaces import IClock
 from smartgo.env.product import product_version
 from smartgo.ops.problems import UNKEPT, Problem
 from smartgo.ops.security.audit import AuditEntry, AuditLog
+from smartgo.ops.security.principals import Principal
 from smartgo.ops.security.requestguard import RequestGuard
-from smartgo.ops.security.sessions import CODE_SECONDS, COOKIE, SESSION_SECONDS, Session, SessionTable
+from smartgo.ops.security.sessions import CODE_SECONDS, COOKIE, SESSION_SECONDS, Session, SessionOwner, SessionTable
 from smartgo.ops.security.tokens import Token, TokenTable
 from smartgo.ops.web.pagination import ListQuery, Page, page_of
 from smartgo.ops.web.routes import ADMIN, READ, RouteCall, route
@@ -26,25 +27,31 @@ _YEAR: Final = 366 * 86400
 
 
 LoginToken = Annotated[str, Meta(max_length=256, description="A token of this API.")]
+LoginKey = Annotated[str, Meta(max_length=256, description="The access key of an account of access control.")]
+LoginSecret = Annotated[str, Meta(max_length=256, description="The secret of that account.")]
 LoginCode = Annotated[str, Meta(max_length=256, description="The one-time code of a login link.")]
 
 
 class Login(msgspec.Struct, rename="camel", forbid_unknown_fields=True):
-    """The credentials of a login: either C{token} or C{code}."""
+    """The credentials of a login: C{token}, C{code}, or C{accessKey} and C{secretKey}."""
 
     token: LoginToken = ""
     code: LoginCode = ""
+    access_key: LoginKey = ""
+    secret_key: LoginSecret = ""
 
 
 class SessionView(msgspec.Struct, rename="camel"):
     """
     The identity of the logged-in user.
 
-    @ivar name: the token's name, C{login-link} or C{anonymous}.
+    @ivar name: the token's name, C{account} and the access key, C{login-link} or C{anonymous}.
     @ivar scopes: granted scopes: C{read}, C{publish}, C{admin} (which holds the others).
     @ivar csrf_token: for the header X-CSRF-Token of every request but GET; null without a session.
     @ivar expires_ms: when the session ends, wall clock; null without one.
-    @ivar login_needed: whether reading needs a token or a session.
+    @ivar login_needed: whether reading needs a token, an account or a session.
+    @ivar accounts: whether accounts of access control can log in.
+    @ivar limited: whether it is an account without scopes, whose rights depend on the topic and the group.
     @ivar version: the version of smartgo, for those who may read; else empty.
     """
 
@@ -53,6 +60,8 @@ class SessionView(msgspec.Struct, rename="camel"):
     csrf_token: str | None
     expires_ms: int | None
     login_needed: bool
+    accounts: bool
+    limited: bool
     version: str
 
 
@@ -140,14 +149,18 @@ class SessionApi:
     def show(self, call: RouteCall[None, None, None]) -> SessionView:
         """Show who is logged in."""
         who = call.principal
-        session = self._sessions.by_key(who.session) if who.session else None
+        return self._view(who, self._sessions.by_key(who.session) if who.session else None)
+
+    def _view(self, who: Principal, session: Session | None) -> SessionView:
         return SessionView(
             who.name,
             sorted(who.scopes),
             session.csrf if session else None,
             session.ends_ms if session else None,
             self._guard.login_needed,
-            self._version if who.may(READ) else "",
+            self._guard.knows_accounts,
+            who.limited,
+            self._version if who.may(READ) or who.limited else "",
         )
 
     @route(
@@ -157,47 +170,51 @@ class SessionApi:
         body=Login,
         answer=SessionView,
         remote=False,
-        refuses={401: "The token or code is wrong, or was used."},
+        refuses={401: "The token, the code or the secret is wrong, or the code was used."},
     )
     def begin(self, call: RouteCall[None, None, Login]) -> SessionView:
         """
-        Log in with a token or a one-time code.
+        Log in with a token, a one-time code, or an account of access control.
 
         The answer sets a cookie (HttpOnly, SameSite=Strict, 8 hours) and contains the CSRF token.
         """
-        begun = self._begun(call.body)
+        begun = self._begun(call.body, call.address)
         if begun is None:
-            self._guard.failed(call.address)
-            raise Problem(401, "the token or code is wrong, expired or already used", "bad-token")
+            key = call.body.access_key
+            self._guard.failed(call.address, key or None)
+            wrong = "the token or code is wrong, expired or already used"
+            raise Problem(401, "access key and secret are not valid" if key else wrong, "bad-token")
         if call.principal.session:
             self._sessions.end(call.principal.session)
         session, secret = begun
         call.cookies.append(_cookie(secret, SESSION_SECONDS, call.secure))
-        call.noted["as"] = session.name
-        version = self._version if session.principal().may(READ) else ""
-        return SessionView(
-            session.name, sorted(session.scopes), session.csrf, session.ends_ms, self._guard.login_needed, version
-        )
+        who = session.principal()
+        call.noted["as"] = who.name
+        return self._view(who, session)
 
     @route("POST", "/session/links", scope=ADMIN, answer=LoginLink, status=201, remote=False)
     def link(self, call: RouteCall[None, None, None]) -> LoginLink:
         """
         Create a login link: its code begins one session for admin, once, within an hour.
 
-        The session ends with the token that the request came with.
+        The session ends with the token or the account that the request came with.
         """
-        if call.principal.account is not None:  # a session would outlast the account
-            raise Problem(403, "a login link needs a token: accounts have no sessions", "scope-missing")
-        code = self._sessions.new_code(self._tokens.get(call.principal.token))
+        who = call.principal
+        code = self._sessions.new_code(self._tokens.get(who.token) if who.account is None else who)
         return LoginLink(code, f"#login={code}", self._clock.wall_ms() + CODE_SECONDS * 1000)
 
-    def _begun(self, login: Login) -> tuple[Session, str] | None:
-        if bool(login.token) == bool(login.code):
-            raise Problem(400, "give either token or code", "invalid-value")
+    def _begun(self, login: Login, address: str) -> tuple[Session, str] | None:
+        given = [login.token, login.code, login.access_key]
+        if given.count("") != 2 or bool(login.access_key) != bool(login.secret_key):
+            raise Problem(400, "give one of token, code, and accessKey with secretKey", "invalid-value")
         if login.code:
             return self._sessions.redeem(login.code)
-        token = self._tokens.find(login.token)
-        return None if token is None else self._sessions.begin(token)
+        owner: SessionOwner
+        if login.access_key:
+            owner = self._guard.account(login.access_key, login.secret_key.encode(), address)
+        else:
+            owner = self._tokens.find(login.token)
+        return None if owner is None else self._sessions.begin(owner)
 
     @route("DELETE", "/session", scope=None, remote=False)
     def end(self, call: RouteCall[None, None, None]) -> None:

@@ -42,6 +42,7 @@ from smartgo.ops.resources.members import MembersApi
 from smartgo.ops.resources.messages import MessagesApi
 from smartgo.ops.resources.offsets import OffsetsApi
 from smartgo.ops.resources.resend import ResendApi
+from smartgo.ops.resources.rights import RightsApi
 from smartgo.ops.resources.search import SearchApi
 from smartgo.ops.resources.searchexport import FoundApi
 from smartgo.ops.resources.send import Outbox, SendApi
@@ -113,6 +114,7 @@ def all_resources(parts: ResourceParts) -> list[object]:
     offsets = OffsetsApi(view, plans)
     return [
         SessionApi(security.guard, security.tokens, security.sessions, env.clock),
+        RightsApi(security.guard),
         TokensApi(security.tokens),
         AuditApi(security.audit),
         ClusterApi(env.clock, cluster.client, view),

@@ -147,11 +147,11 @@ class GroupsApi:
         List groups; sorted by name, retryMax, brokers, lag, lagMs, consumeTps or members.
 
         For the last four all groups are measured periodically; C{progress} is then always present, some seconds old,
-        and groups whose brokers did not answer come last.
+        and groups whose brokers did not answer come last. An account sees the groups that it may consume in.
         """
         query = call.query
         view = self._view.partial(call.missing)
-        entries = list((await view.groups.get()).values())
+        entries = [one for one in (await view.groups.get()).values() if call.sees(one.name)]
         if query.broker:
             entries = [one for one in entries if query.broker in one.configs]
         if not query.system:

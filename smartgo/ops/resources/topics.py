@@ -173,12 +173,12 @@ class TopicsApi:
 
     @route("GET", "/topics", scope=READ, query=TopicsQuery, answer=Page[TopicRow])
     async def list(self, call: RouteCall[None, TopicsQuery, None]) -> Page[TopicRow]:
-        """List topics; sorted by name, kind, readQueues, writeQueues or brokers."""
+        """List topics, an account's own ones; sorted by name, kind, readQueues, writeQueues or brokers."""
         query = call.query
         view = self._view.partial(call.missing)
         topics = await view.topics.get()
         lost = self._view.membership.table.topics_lost()
-        entries = list(_with_lost(topics, lost).values())
+        entries = [one for one in _with_lost(topics, lost).values() if call.sees(one.name)]
         if query.kind:
             entries = [one for one in entries if one.kind in query.kind]
         if query.broker:

@@ -11,12 +11,12 @@ from __future__ import annotations
 import base64
 import binascii
 import hmac
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Final, NamedTuple
 
 from smartgo.auth.accounts import AccessAccount
 from smartgo.auth.connections import AccessControl
-from smartgo.auth.decisions import authorize
+from smartgo.auth.decisions import AccessDecision, authorize
 from smartgo.auth.needs import NEEDS, named_needs
 from smartgo.errors import RequestRefused
 from smartgo.ops.problems import Problem
@@ -35,6 +35,19 @@ class AccountRoute(NamedTuple):
     code: RequestCode
     topic: str = ""
     group: str = ""
+
+
+class RouteRight(NamedTuple):
+    """
+    The right of an account to use a route, or the lack of it, with the reason.
+
+    @ivar reason: in words.
+    """
+
+    method: str
+    path: str
+    allowed: bool
+    reason: str
 
 
 _TOPIC: Final = AccountRoute(RequestCode.GET_TOPIC_STATS_INFO, topic="name")
@@ -57,7 +70,13 @@ ROUTES: Final[Mapping[tuple[str, str], AccountRoute]] = {
     ("GET", "/groups/{name}/clients"): _GROUP,
     ("POST", "/send"): AccountRoute(RequestCode.SEND_MESSAGE, topic="topic"),
 }
-"""By method and path; every other route that needs a scope is closed to accounts with limits."""
+"""By method and path; every other route that needs a scope, but for L{LISTS}, is closed to accounts with limits."""
+
+LISTS: Final[Mapping[tuple[str, str], AccountRoute]] = {
+    ("GET", "/topics"): _TOPIC,
+    ("GET", "/groups"): _GROUP,
+}
+"""Lists that are cut for accounts with limits: each keeps the names for which the account may ask this of one."""
 
 _NOBODYS: Final = b"an unknown key costs as much time as a known one"
 
@@ -74,20 +93,9 @@ class AccountAccess:
         """Tell whether access control is on: then nobody reads who has not shown who he is."""
         return self._control is not None
 
-    def by_basic(self, credentials: str) -> Principal | None:
-        """
-        Return the principal of a header C{Authorization: Basic}; C{None}: no account has that key and secret.
-
-        @param credentials: what follows the word C{Basic}.
-        """
-        try:
-            text = base64.b64decode(credentials.strip(), validate=True)
-        except (binascii.Error, ValueError):
-            return None
-        key, _, secret = text.partition(b":")
-        account = None
-        if self._control is not None:
-            account = self._control.rules.accounts.get(key.decode("utf-8", "replace"))
+    def by_secret(self, key: str, secret: bytes) -> Principal | None:
+        """Return the principal of an account; C{None}: there is none of that key and secret."""
+        account = None if self._control is None else self._control.rules.accounts.get(key)
         right = hmac.compare_digest(_NOBODYS if account is None else account.key.secret, secret)
         return None if account is None or not right else _principal(account)
 
@@ -112,16 +120,63 @@ class AccountAccess:
         @raise Problem: 403, it may not.
         """
         account = principal.account
+        if route in LISTS:
+            return
         asked = ROUTES.get(route)
         if account is None or asked is None:
             raise Problem(403, f"{principal.name} is no administrator without limits", "scope-missing")
-        topic, group = _named(given, asked.topic), _named(given, asked.group)
-        try:
-            decision = authorize(account, asked.code, named_needs(NEEDS[asked.code], topic, group), ip)
-        except RequestRefused as error:
-            raise Problem(403, str(error), "not-permitted") from None
+        decision = _decided(account, asked, _named(given, asked.topic), _named(given, asked.group), ip)
         if not decision.allowed:
             raise Problem(403, decision.reason, "not-permitted")
+
+    def sight(self, principal: Principal, route: tuple[str, str], ip: str) -> Callable[[str], bool] | None:
+        """
+        Return what tells whether a name may stand in a list; C{None}: every name may.
+
+        @param route: method and path.
+        @param ip: the address that the request comes from.
+        """
+        asked, account = LISTS.get(route), principal.account
+        if asked is None or account is None or not principal.limited:
+            return None
+        return lambda name: _decided(account, asked, name, name, ip).allowed
+
+    def rights(self, principal: Principal, topic: str, group: str, ip: str) -> list[RouteRight]:
+        """
+        Tell which of L{ROUTES} an account with limits may use for a topic or a group.
+
+        @param topic: empty for none; C{group} likewise.
+        @param ip: the address that the request comes from.
+        """
+        account = principal.account
+        if account is None:
+            return []
+        found = []
+        for (method, path), asked in ROUTES.items():
+            if topic if asked.topic else group:
+                decision = _decided(account, asked, topic, group, ip)
+                found.append(RouteRight(method, path, decision.allowed, decision.reason))
+        return found
+
+
+def _decided(
+    account: AccessAccount, asked: AccountRoute, topic: str | None, group: str | None, ip: str
+) -> AccessDecision:
+    """Decide about the request of the remoting protocol that asks the same as a route."""
+    try:
+        needs = named_needs(NEEDS[asked.code], topic if asked.topic else None, group if asked.group else None)
+    except RequestRefused as error:
+        return AccessDecision(False, str(error))
+    return authorize(account, asked.code, needs, ip)
+
+
+def basic_credentials(text: str) -> tuple[str, bytes]:
+    """Return key and secret of what follows the word C{Basic} in a header; empty ones where it is none."""
+    try:
+        key, _, secret = base64.b64decode(text.strip(), validate=True).partition(b":")
+    except (binascii.Error, ValueError):
+        return "", b""
+    return key.decode("utf-8", "replace"), secret
 
 
 def _principal(account: AccessAccount) -> Principal:

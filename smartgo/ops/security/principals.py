@@ -38,6 +38,11 @@ class Principal(NamedTuple):
     account: AccessAccount | None = None
     """The account of access control, where one sends it."""
 
+    @property
+    def limited(self) -> bool:
+        """Tell whether it is an account whose rights depend on the topic and the group."""
+        return self.account is not None and not self.scopes
+
     def may(self, scope: str | None) -> bool:
         """Tell whether a scope is granted; C{None} is granted to anybody."""
         return scope is None or scope in self.scopes or ADMIN in self.scopes

@@ -15,7 +15,7 @@ from typing import Final, NamedTuple
 from smartgo.net.endpoints import address_block, canonical_ip
 from smartgo.net.tokenbuckets import TokenBuckets
 from smartgo.ops.problems import Problem
-from smartgo.ops.security.accounts import AccountAccess
+from smartgo.ops.security.accounts import AccountAccess, RouteRight, basic_credentials
 from smartgo.ops.security.principals import ADMIN, LOCAL_READER, NOBODY, SCOPES, Principal
 from smartgo.ops.security.sessions import SessionTable
 from smartgo.ops.security.tokens import TokenTable
@@ -23,7 +23,12 @@ from smartgo.schema.address import is_loopback, is_loopback_host
 
 CSRF_HEADER: Final = "X-CSRF-Token"
 FAILURES: Final = 5
-"""Wrong tokens, codes or sessions of one address in a minute; after these it gets 429 (reliability X10)."""
+"""
+Wrong tokens, codes or secrets of one address in a minute; after these, further wrong ones get 429 (reliability X10).
+
+As many wrong secrets for one account from one address; after these, right ones get 429, too: people choose secrets that
+can be guessed, and tokens cannot.
+"""
 FAILURE_SECONDS: Final = 60.0
 BURST_SECONDS: Final = 5.0
 """Requests that were not made are saved up for so long."""
@@ -93,6 +98,7 @@ class RequestGuard:
         self._hosts = {one.lower() for one in settings.hosts}
         self._seconds = seconds
         self._failures = TokenBuckets(FAILURES / FAILURE_SECONDS, FAILURES)
+        self._guesses = TokenBuckets(FAILURES / FAILURE_SECONDS, FAILURES)
         self._requests = TokenBuckets(settings.per_second, settings.per_second * BURST_SECONDS)
 
     @property
@@ -150,12 +156,12 @@ class RequestGuard:
 
         Others at an address, such as users of this machine, take nothing from those who showed who they are.
         """
-        header = credentials.header("Authorization")
-        shown = None if header is None else self._shown(header)
+        header, address = credentials.header("Authorization"), self.address(credentials)
+        shown = None if header is None else self._shown(header, address)
         if shown is not None:
             return f"token {shown.name}"
         session = self._sessions.find(credentials.cookie) if credentials.cookie else None
-        return address_block(self.address(credentials)) if session is None else f"session {session.principal().session}"
+        return address_block(address) if session is None else f"session {session.key}"
 
     def _proxied(self, host: str, credentials: RequestCredentials) -> Iterable[str]:
         """The origin as a browser sees it that speaks TLS with a trusted proxy."""
@@ -187,10 +193,11 @@ class RequestGuard:
         address = self.address(credentials)
         header = credentials.header("Authorization")
         if header is not None:
-            shown = self._shown(header)
+            shown = self._shown(header, address)
             if shown is None:
-                self.failed(address)
-                what = "key and secret are" if _is_basic(header) else "the token is"
+                key = basic_credentials(_secret(header))[0] if _is_basic(header) else None
+                self.failed(address, key)
+                what = "the token is" if key is None else "key and secret are"
                 raise Problem(401, f"{what} not valid", "bad-token", _CHALLENGE)
             return shown
         if credentials.cookie:
@@ -212,13 +219,36 @@ class RequestGuard:
             return LOCAL_READER
         return NOBODY
 
-    def _shown(self, header: str) -> Principal | None:
+    def _shown(self, header: str, address: str) -> Principal | None:
         """Return the principal of a header C{Authorization}; C{None}: what it shows is not valid."""
-        scheme, _, secret = header.partition(" ")
         if _is_basic(header):
-            return self._accounts.by_basic(secret)
-        token = self._tokens.find(secret.strip()) if scheme.lower() == "bearer" else None
+            return self.account(*basic_credentials(_secret(header)), address)
+        scheme = header.partition(" ")[0]
+        token = self._tokens.find(_secret(header).strip()) if scheme.lower() == "bearer" else None
         return None if token is None else Principal(token.name, frozenset(token.scopes), token=token.name)
+
+    def account(self, key: str, secret: bytes, address: str) -> Principal | None:
+        """
+        Return the principal of an account; C{None}: key and secret are not valid, or were guessed too often.
+
+        Where that is C{None}, L{failed} has to be called.
+        """
+        if self._guesses.wait((address_block(address), key), self._seconds()):
+            return None
+        return self._accounts.by_secret(key, secret)
+
+    def sight(self, principal: Principal, route: tuple[str, str], ip: str) -> Callable[[str], bool] | None:
+        """Return what tells whether a name may stand in a list; see L{AccountAccess.sight}."""
+        return self._accounts.sight(principal, route, ip)
+
+    def rights(self, principal: Principal, topic: str, group: str, ip: str) -> list[RouteRight]:
+        """Tell which routes an account may use for a topic or a group; see L{AccountAccess.rights}."""
+        return self._accounts.rights(principal, topic, group, ip)
+
+    @property
+    def knows_accounts(self) -> bool:
+        """Tell whether accounts of access control can log in."""
+        return self._accounts.required
 
     def check_account(
         self, principal: Principal, scope: str | None, route: tuple[str, str], given: Sequence[object], ip: str
@@ -253,10 +283,10 @@ class RequestGuard:
 
     def still(self, principal: Principal) -> bool:
         """Tell whether a principal would be admitted again: neither its session nor its token has ended."""
-        if principal.account is not None:
-            return self._accounts.lasts(principal)
         if principal.session:
             return self._sessions.lasts(principal.session)
+        if principal.account is not None:
+            return self._accounts.lasts(principal)
         if principal.token:
             token = self._tokens.get(principal.token)
             return token is not None and self._tokens.valid(token)
@@ -270,18 +300,32 @@ class RequestGuard:
         if wait:
             raise _slow_down(wait, "too many wrong tokens from this address")
 
-    def failed(self, address: str) -> None:
+    def failed(self, address: str, key: str | None = None) -> None:
         """
         Count that an address was wrong; who is right is let in however often others there were wrong.
 
-        @raise Problem: 429, it was wrong too often.
+        @param key: the access key of the account whose secret was wrong. Such an account is let in again only after a
+            while (L{account}).
+        @raise Problem: 429, the address was wrong too often, or about that account.
         """
+        now = self._seconds()
+        if key is not None:
+            guessed = (address_block(address), key)
+            wait = self._guesses.wait(guessed, now)
+            if wait:
+                raise _slow_down(wait, "too many wrong secrets for this account from this address")
+            self._guesses.take(guessed, now)
         self.check_failures(address)
-        self._failures.take(address_block(address), self._seconds())
+        self._failures.take(address_block(address), now)
 
 
 def _is_basic(header: str) -> bool:
     return header.partition(" ")[0].lower() == "basic"
+
+
+def _secret(header: str) -> str:
+    """Return what follows the scheme in a header C{Authorization}."""
+    return header.partition(" ")[2]
 
 
 def _may_be_forwarded(credentials: RequestCredentials) -> bool:

@@ -5,10 +5,11 @@ from __future__ import annotations
 import base64
 import hashlib
 import hmac
-from typing import Final
+from typing import Final, TypeAlias
 
 from smartgo.env.interfaces import IEnvironment
 from smartgo.ops.problems import Problem
+from smartgo.ops.security.accounts import AccountAccess
 from smartgo.ops.security.principals import ADMIN, LOGIN_LINK, Principal
 from smartgo.ops.security.tokens import Token, TokenTable
 
@@ -18,6 +19,9 @@ CODE_SECONDS: Final = 3600
 
 _MOST: Final = 1000
 _CODES: Final = 16
+
+SessionOwner: TypeAlias = "Token | Principal | None"
+"""Whose a session is: a token's, an account's (the principal that has it), or, C{None}, of a link of the process."""
 
 
 class Session:
@@ -29,63 +33,66 @@ class Session:
     @ivar ends: monotonic, in seconds.
     """
 
-    __slots__ = ("csrf", "ends", "ends_ms", "key", "name", "scopes", "token")
+    __slots__ = ("csrf", "ends", "ends_ms", "key", "owner")
 
-    def __init__(self, key: str, csrf: str, ends: float, ends_ms: int, token: Token | None) -> None:
+    def __init__(self, key: str, csrf: str, ends: float, ends_ms: int, owner: SessionOwner) -> None:
         self.key = key
         self.csrf = csrf
         self.ends = ends
         self.ends_ms = ends_ms
-        self.token = token
-        self.name = LOGIN_LINK if token is None else token.name
-        self.scopes = frozenset({ADMIN} if token is None else token.scopes)
+        self.owner = owner
 
     def principal(self) -> Principal:
         """Return the principal of the session."""
-        return Principal(self.name, self.scopes, self.key, "" if self.token is None else self.token.name)
+        owner = self.owner
+        if owner is None:
+            return Principal(LOGIN_LINK, frozenset({ADMIN}), self.key)
+        if isinstance(owner, Principal):
+            return owner._replace(session=self.key)
+        return Principal(owner.name, frozenset(owner.scopes), self.key, owner.name)
 
 
 class SessionTable:
     """All sessions, in memory: they end with the process. Called on the reactor thread."""
 
-    def __init__(self, env: IEnvironment, tokens: TokenTable) -> None:
+    def __init__(self, env: IEnvironment, tokens: TokenTable, accounts: AccountAccess | None = None) -> None:
+        """@param accounts: those of access control; C{None}: there are none."""
         self._env = env
         self._tokens = tokens
+        self._accounts = AccountAccess(None) if accounts is None else accounts
         self._sessions: dict[str, Session] = {}
-        self._codes: dict[str, tuple[float, Token | None]] = {}  # when each ends, and whose it is
+        self._codes: dict[str, tuple[float, SessionOwner]] = {}  # when each ends, and whose it is
 
     def __len__(self) -> int:
         return len(self._sessions)
 
     # -- one-time codes ----------------------------------------------------------------------------------------
 
-    def new_code(self, token: Token | None = None) -> str:
+    def new_code(self, owner: SessionOwner = None) -> str:
         """
         Return a code that begins one session for admin, once, within L{CODE_SECONDS}: for a login link.
 
-        @param token: whose holder asks for it: the session ends with that token. C{None} for the process itself.
+        @param owner: who asks for it: the session ends with that token or account. C{None} for the process itself.
         """
         secret = self._secret()
         while len(self._codes) >= _CODES:
             del self._codes[next(iter(self._codes))]
-        self._codes[_hash(secret)] = self._env.clock.seconds() + CODE_SECONDS, token
+        self._codes[_hash(secret)] = self._env.clock.seconds() + CODE_SECONDS, owner
         return secret
 
     def redeem(self, code: str) -> tuple[Session, str] | None:
-        """Begin the session of a code, which is used up; C{None} if it is no code, or has ended, or its token has."""
+        """Begin the session of a code, which is used up; C{None} if it is no code, or has ended, or its owner has."""
         shown = _hash(code)
         found = next((one for one in self._codes if hmac.compare_digest(one, shown)), None)
         if found is None:
             return None
-        ends, token = self._codes.pop(found)
-        if ends < self._env.clock.seconds() or not (token is None or self._tokens.valid(token)):
-            return None
-        return self.begin(token)
+        ends, owner = self._codes.pop(found)
+        return None if ends < self._env.clock.seconds() or not self._still(owner) else self.begin(owner)
 
     # -- sessions ----------------------------------------------------------------------------------------------
 
-    def begin(self, token: Token | None) -> tuple[Session, str]:
-        """Begin a session with a token's scopes (C{None}: a login link's); return it and what its cookie holds."""
+    def begin(self, owner: SessionOwner) -> tuple[Session, str]:
+        """Begin a session with its owner's rights (C{None}: a login link's); return it and what its cookie holds."""
         self._sweep()
         if len(self._sessions) >= _MOST:
             raise Problem(503, "there are too many sessions", "too-many-sessions")
@@ -96,13 +103,13 @@ class SessionTable:
             self._secret(),
             clock.seconds() + SESSION_SECONDS,
             clock.wall_ms() + SESSION_SECONDS * 1000,
-            token,
+            owner,
         )
         self._sessions[session.key] = session
         return session, secret
 
     def find(self, secret: str) -> Session | None:
-        """Return the session of a cookie; C{None}: it has ended, or its token has, or there was none."""
+        """Return the session of a cookie; C{None}: it has ended, or its owner has, or there was none."""
         session = self._sessions.get(_hash(secret))
         if session is None:
             return None
@@ -116,20 +123,23 @@ class SessionTable:
         return self._sessions.get(key)
 
     def lasts(self, key: str) -> bool:
-        """Tell whether a session, given by its hash, is still valid, and so is its token."""
+        """Tell whether a session, given by its hash, is still valid, and so is its owner."""
         session = self._sessions.get(key)
-        return session is not None and session.ends >= self._env.clock.seconds() and self._still(session)
+        return session is not None and session.ends >= self._env.clock.seconds() and self._still(session.owner)
 
     def end(self, key: str) -> None:
         """End a session, if there is one."""
         self._sessions.pop(key, None)
 
-    def _still(self, session: Session) -> bool:
-        return session.token is None or self._tokens.valid(session.token)
+    def _still(self, owner: SessionOwner) -> bool:
+        """Tell whether a token or an account is as it was."""
+        if owner is None:
+            return True
+        return self._accounts.lasts(owner) if isinstance(owner, Principal) else self._tokens.valid(owner)
 
     def _sweep(self) -> None:
         now = self._env.clock.seconds()
-        for key in [key for key, one in self._sessions.items() if one.ends < now or not self._still(one)]:
+        for key in [key for key, one in self._sessions.items() if one.ends < now or not self._still(one.owner)]:
             del self._sessions[key]
 
     def _secret(self) -> str:

@@ -176,6 +176,7 @@ class RestApplication:
             call = self._call(one, request, path, principal, credentials)
             given = (call.path, call.query, call.body)
             self._guard.check_account(principal, one.scope, (one.method, one.path), given, call.address)
+            call.sees = self._guard.sight(principal, (one.method, one.path), call.address) or call.sees
             result = await maybeDeferred(_started, method, call, request).addTimeout(self._seconds, self._env.clock)
             fill(result, call.missing)
             self._succeed(one, request, call, result)

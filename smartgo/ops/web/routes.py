@@ -51,6 +51,10 @@ B = TypeVar("B")
 M = TypeVar("M", bound=Callable[..., Any])
 
 
+def _everything(name: str) -> bool:
+    return True
+
+
 class RouteCall(Generic[P, Q, B]):
     """
     One request with its checked path, query and body.
@@ -63,6 +67,7 @@ class RouteCall(Generic[P, Q, B]):
     @ivar headers: headers for the answer, to be added to.
     @ivar noted: words for the audit log besides path and body, to be added to.
     @ivar missing: who is missing from the answer; a L{Partial<smartgo.ops.web.partial.Partial>} one names them.
+    @ivar sees: tells whether a name may stand in the list that is asked for.
     @ivar gone: whether the client has gone away meanwhile.
     """
 
@@ -81,6 +86,7 @@ class RouteCall(Generic[P, Q, B]):
         self.noted: dict[str, Any] = {}
         self.gone = False
         self.missing = Missing()
+        self.sees: Callable[[str], bool] = _everything
 
     @property
     def owner(self) -> str:

@@ -11,9 +11,9 @@ from smartgo.auth.connections import AccessControl
 from smartgo.auth.needs import NEEDS, Role
 from smartgo.auth.plainacl import read_plain_acl
 from smartgo.node.accesscontrol import PERIOD
-from smartgo.ops.security.accounts import ROUTES, AccountAccess
+from smartgo.ops.security.accounts import ROUTES, AccountAccess, basic_credentials
 from smartgo.ops.security.principals import READ, SCOPES
-from smartgo.ops.security.requestguard import GuardSettings, RequestCredentials, RequestGuard
+from smartgo.ops.security.requestguard import FAILURE_SECONDS, FAILURES, GuardSettings, RequestCredentials, RequestGuard
 from smartgo.ops.security.sessions import SessionTable
 from smartgo.ops.security.tokens import TokenTable
 from smartgo.tablefile import TableFile
@@ -66,7 +66,7 @@ class AccountAccessTests(SynchronousTestCase):
     def shown(self, text: str | bytes) -> str | None:
         """Return the name of the principal of some credentials."""
         data = text if isinstance(text, bytes) else text.encode()
-        principal = self.accounts.by_basic(base64.b64encode(data).decode())
+        principal = self.accounts.by_secret(*basic_credentials(base64.b64encode(data).decode()))
         return None if principal is None else principal.name
 
     def test_basic(self) -> None:
@@ -76,13 +76,13 @@ class AccountAccessTests(SynchronousTestCase):
                       "nobody:an unknown key costs as much time as a known one"):  # fmt: skip
             self.assertIsNone(self.shown(wrong), wrong)
         for text in ("?", "b", "äö"):
-            self.assertIsNone(self.accounts.by_basic(text))
-        self.assertIsNone(AccountAccess(None).by_basic(base64.b64encode(b"billing:billing-secret").decode()))
+            self.assertEqual(basic_credentials(text), ("", b""))
+        self.assertIsNone(AccountAccess(None).by_secret("billing", b"billing-secret"))
 
     def test_scopes(self) -> None:
         """An administrator without limits has all scopes, any other account has none."""
         for key, scopes in (("an-admin", set(SCOPES)), ("an-operator", set()), ("billing", set())):
-            principal = self.accounts.by_basic(base64.b64encode(f"{key}:{key}-secret".encode()).decode())
+            principal = self.accounts.by_secret(key, f"{key}-secret".encode())
             assert principal is not None
             self.assertEqual(set(principal.scopes), scopes)
 
@@ -152,26 +152,51 @@ class AskedTests(SynchronousTestCase):
             ("/topics/orders", 200), ("/topics/invoices", 200), ("/topics/other", 403), ("/topics/orders/queues", 200),
             ("/messages/newest?topic=orders", 200), ("/messages/newest?topic=invoices", 403),
             ("/messages?topic=other&key=k", 403), ("/groups/other", 403), ("/groups/billing", 404),
-            ("/topics", 403), ("/cluster", 403), ("/config", 403), ("/tokens", 403), ("/messages/anywhere?word=k", 403),
-            ("/session", 200),
+            ("/brokers", 403), ("/cluster", 403), ("/config", 403), ("/tokens", 403),
+            ("/messages/anywhere?word=k", 403), ("/session", 200),
         ):  # fmt: skip
             self.assertEqual(self.status(BILLING, "GET", path), status, path)
         refused = self.asked(BILLING, "GET", "/messages/newest?topic=other")
         self.assertEqual(refused.code, "not-permitted")
         self.assertIn("No permission for topic other: SUB is needed", refused.json["detail"])
-        self.assertEqual(self.asked(BILLING, "GET", "/topics").code, "scope-missing")
+        self.assertEqual(self.asked(BILLING, "GET", "/brokers").code, "scope-missing")
         for topic, status in (("invoices", 200), ("orders", 403)):
             self.assertEqual(self.status(BILLING, "POST", "/send", {"topic": topic, "text": "x"}), status, topic)
         self.assertEqual(self.status(BILLING, "POST", "/topics", {"name": "mine"}), 403)
         entries = [(one.who, one.status) for one in self.front.ops.audit.entries()]
         self.assertIn(("account billing", 200), entries)
 
+    def test_lists(self) -> None:
+        """Lists of topics and groups are cut to those that the account may ask about, counts as well."""
+        for name in ("billing", "shipping"):
+            self.assertEqual(self.status(basic("an-admin", "an-admin-secret"), "POST", "/groups", {"name": name}), 201)
+        kinds = "kind=normal&kind=system&kind=retry&kind=dead"
+        for path, names in ((f"/topics?{kinds}", ["invoices", "orders"]), ("/groups?system=true", ["billing"])):
+            page = self.asked(BILLING, "GET", path).json
+            self.assertEqual(([one["name"] for one in page["items"]], page["total"]), (names, len(names)))
+            everything = self.asked(basic("an-admin", "an-admin-secret"), "GET", path).json
+            self.assertGreater(everything["total"], len(names))
+
+    def test_rights(self) -> None:
+        """An account is told what it may do with a topic or a group, and why not; others have scopes instead."""
+        found = self.asked(BILLING, "GET", "/session/rights?topic=orders").json["items"]
+        rights = {(one["method"], one["path"]): one for one in found}
+        self.assertEqual(len(rights), 9)
+        self.assertTrue(rights["GET", "/messages/newest"]["allowed"])
+        refused = rights["POST", "/send"]
+        self.assertFalse(refused["allowed"])
+        self.assertIn("No permission for topic orders: PUB is needed", refused["reason"])
+        groups = self.asked(BILLING, "GET", "/session/rights?group=shipping").json["items"]
+        self.assertEqual({one["allowed"] for one in groups}, {False})
+        for headers in ({}, basic("an-admin", "an-admin-secret")):
+            self.assertEqual(self.asked(headers, "GET", "/session/rights?topic=orders").json, {"items": []})
+
     def test_administrator(self) -> None:
-        """An administrator without limits may everything but log in; one with a list is bound by it."""
+        """An administrator without limits may everything; one with a list is bound by it."""
         admin, operator = basic("an-admin", "an-admin-secret"), basic("an-operator", "an-operator-secret")
-        for headers, statuses in ((admin, (200, 201, 200, 403)), (operator, (403, 403, 403, 403))):
+        for headers, statuses in ((admin, (200, 201, 200, 201)), (operator, (403, 403, 403, 403))):
             found = (
-                self.status(headers, "GET", "/topics"),
+                self.status(headers, "GET", "/brokers"),
                 self.status(headers, "POST", "/topics", {"name": f"New-{len(headers)}"}),
                 self.status(headers, "GET", "/config"),
                 self.status(headers, "POST", "/session/links"),
@@ -212,6 +237,10 @@ class AskedTests(SynchronousTestCase):
         """A wrong secret is answered 401, and soon 429; rules that change count at once."""
         wrong = basic("billing", "another-secret")
         self.assertEqual([self.status(wrong, "GET", "/topics/orders") for _ in range(6)], [401] * 5 + [429])
+        self.assertEqual(self.status(BILLING, "GET", "/topics/orders"), 429)  # or one could go on guessing
+        admin = basic("an-admin", "an-admin-secret")
+        self.assertEqual(self.status(admin, "GET", "/topics/orders"), 200)  # others are not kept out
+        self.cluster.pump(FAILURE_SECONDS / FAILURES + 1)
         self.assertEqual(self.status(BILLING, "GET", "/topics/orders"), 200)
         lay(self.cluster.env, RULES.replace("orders=SUB", "orders=DENY"))
         self.cluster.pump(3 * PERIOD)
