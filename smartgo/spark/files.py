@@ -77,27 +77,27 @@ class FileReader:
             done += got
         return view[:done]
 
-    def close(self) -> None:
-        """Close the file."""
-        self._file.close()
+    def copy(self, at: int, count: int) -> bytes:
+        """Return up to C{count} bytes from byte C{at} on, and leave the buffer alone; fewer where the file ends."""
+        parts = []
+        while count and (part := os.pread(self._file.fileno(), count, at)):
+            parts.append(part)
+            at, count = at + len(part), count - len(part)
+        return b"".join(parts)
 
+    def data_ranges(self, begin: int, end: int) -> list[tuple[int, int]]:
+        """
+        Return the parts of a range that may hold anything but zeros, as (first byte, after the last).
 
-_NO_HOLES: Final = (errno.EINVAL, errno.EOPNOTSUPP)
-
-
-def data_ranges(path: str, begin: int, end: int) -> list[tuple[int, int]]:
-    """
-    Return the parts of a range of a file that may hold anything but zeros, as (first byte, after the last).
-
-    A file system that knows no holes says that all of it does.
-    """
-    found = []
-    with open(path, "rb") as file:
-        end = min(end, os.fstat(file.fileno()).st_size)
+        A file system that knows no holes says that all of it does.
+        """
+        found = []
+        file = self._file.fileno()
+        end = min(end, os.fstat(file).st_size)
         while begin < end:
             try:
-                low = os.lseek(file.fileno(), begin, os.SEEK_DATA)
-                high = os.lseek(file.fileno(), low, os.SEEK_HOLE)
+                low = os.lseek(file, begin, os.SEEK_DATA)
+                high = os.lseek(file, low, os.SEEK_HOLE)
             except OSError as error:
                 if error.errno == errno.ENXIO:  # nothing but a hole follows
                     break
@@ -107,4 +107,20 @@ def data_ranges(path: str, begin: int, end: int) -> list[tuple[int, int]]:
             if low < end:
                 found.append((low, min(high, end)))
             begin = high
-    return found
+        return found
+
+    def close(self) -> None:
+        """Close the file."""
+        self._file.close()
+
+
+_NO_HOLES: Final = (errno.EINVAL, errno.EOPNOTSUPP)
+
+
+def data_ranges(path: str, begin: int, end: int) -> list[tuple[int, int]]:
+    """Return the parts of a range of a file that may hold anything but zeros, see L{FileReader.data_ranges}."""
+    reader = FileReader(path)
+    try:
+        return reader.data_ranges(begin, end)
+    finally:
+        reader.close()

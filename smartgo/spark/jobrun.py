@@ -118,6 +118,7 @@ class ReportJob:
         """Return columns of the messages; the others are not even decoded."""
         read = spark.read.format("smartgo").options(
             failOnCorrupt="false",
+            failOnDataLoss="false",
             columnNameOfCorruptRecord=jobtables.CORRUPT,
             **{name: time for name, time in self._times.items() if time is not None},
             **options,

@@ -19,7 +19,6 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import Final
 
-from smartgo.errors import StoreError
 from smartgo.schema.columns import record_positions
 from smartgo.schema.record import BLANK_MAGICS, BLANK_SIZE, HEAD_SIZE, MESSAGE_MAGICS, SIZE_LIMIT, decode, start_struct
 from smartgo.schema.recordscan import Scan, Stop, find_record
@@ -35,21 +34,6 @@ _CHECKED_PIECES: Final = 3  # of what a look finds, the last ones
 _NOTHING: Final = bytes(BLANK_SIZE)
 
 
-class DataLost(StoreError):
-    """
-    The next messages of a stream are not there any more, or never were.
-
-    @ivar store: the directory.
-    """
-
-    def __init__(self, store: str, reason: str) -> None:
-        super().__init__(
-            f"{store}: {reason}; set the option failOnDataLoss to false to go on with what there is, or begin anew "
-            "with another checkpointLocation"
-        )
-        self.store = store
-
-
 class LogFollower:
     """
     Follows the end of one log. A look costs as much as was written since the last one, so look often.
@@ -58,6 +42,8 @@ class LogFollower:
     @ivar end: physical offset before which all may be read.
     @ivar reached: physical offset after the last record there is, which may be being written.
     @ivar cut: how often the log was found to be cut, or written anew, behind what was seen of it.
+    @ivar promised: physical offset up to which the ConsumeQueues name records, 0 where they do not tell. What is no
+        record before that is damage, zeros too.
     """
 
     def __init__(self, peek: Peek) -> None:
@@ -70,6 +56,7 @@ class LogFollower:
         self.end = 0
         self.reached = 0
         self.cut = 0
+        self.promised = 0
 
     def look(self, files: Sequence[NamedFile]) -> int:
         """
@@ -121,7 +108,7 @@ class LogFollower:
     def _newest(self, files: Sequence[NamedFile]) -> NamedFile | None:
         """Return the last file that something was written to; those after it were made ahead."""
         for file in reversed(files):
-            if self._peek(file.path, 0, BLANK_SIZE) not in (_NOTHING, b""):
+            if file.base < self.promised or self._peek(file.path, 0, BLANK_SIZE) not in (_NOTHING, b""):
                 return file
         return None
 
@@ -141,7 +128,7 @@ class LogFollower:
     def _walk(self, file: NamedFile) -> bool:
         """Check what lies behind the last record that was checked; return whether the file was closed."""
         bad, self._bad = self._bad, -1
-        if self._peek(file.path, self.reached - file.base, BLANK_SIZE) == _NOTHING:
+        if self._is_nothing(file):
             return False
         self._pass_over_old(file)
         while (begin := self.reached) < file.end:
@@ -156,7 +143,7 @@ class LogFollower:
             left = file.end - self.reached
             if left < BLANK_SIZE or (scan.stop is Stop.BLANK and _blank_size(data, scan.end) == left):
                 self.reached = file.end
-            elif scan.stop is Stop.EMPTY:
+            elif scan.stop is Stop.EMPTY and self._is_nothing(file):
                 return False
             elif scan.end == 0:
                 self._bad = begin
@@ -164,6 +151,11 @@ class LogFollower:
                     return False
                 self.reached, self._bad = after, -1
         return True
+
+    def _is_nothing(self, file: NamedFile) -> bool:
+        """Tell whether the log ends where it is read up to: nothing was written there."""
+        is_empty = self._peek(file.path, self.reached - file.base, BLANK_SIZE) == _NOTHING
+        return is_empty and self.reached >= self.promised
 
     def _pass_over_old(self, file: NamedFile) -> None:
         """Skip to the last MiB behind the last record that was checked, by sizes and magics alone."""

@@ -21,6 +21,9 @@ class LogRange:
     @ivar is_last: the log may end in this file, torn or not; else what cannot be read is damage.
     @ivar known: damaged regions of the file that the store knows of, in order.
     @ivar looks_on: see to it that what follows the last record is valid; not where nobody asked for what follows.
+    @ivar is_short: the file is shorter than it was.
+    @ivar promised: offset up to which the ConsumeQueues name records, 0 where they do not tell: the log cannot have
+        ended before, torn or not.
     """
 
     store: str
@@ -33,3 +36,5 @@ class LogRange:
     is_last: bool
     known: tuple[Region, ...] = ()
     looks_on: bool = True
+    is_short: bool = False
+    promised: int = 0

@@ -72,12 +72,12 @@ class ReadOptions:
     @ivar corrupt_column: name of the column that tells of damaged regions, C{None} for none.
     @ivar decompress_body: give out bodies as the producers wrote them.
     @ivar decompress_limit: the most bytes that a body may grow to.
-    @ivar verify_crc: C{None} where the body is read anyway.
+    @ivar verify_crc: treat a record with a wrong checksum as damage, whatever columns are read.
     @ivar partition_bytes: bytes of log a partition has at most.
     @ivar use_queues: find a topic's records through its ConsumeQueues where these are complete.
     @ivar index_slots: slots of an index file; C{None} to derive them from its size.
     @ivar max_bytes_per_trigger: bytes of log in one micro-batch of a stream; C{None} for all there is.
-    @ivar fail_on_data_loss: end a stream when what it was to read next is gone.
+    @ivar fail_on_data_loss: raise where files are missing, empty or shorter than they were; else read what is left.
     @ivar filter_pushdown: let Spark push filters down. Spark 4.3 keeps them for whatever else is asked of the same
         frame, so this is for a frame that is asked one thing.
     """
@@ -95,7 +95,7 @@ class ReadOptions:
     corrupt_column: str | None = None
     decompress_body: bool = False
     decompress_limit: int = 16 * MIB
-    verify_crc: bool | None = None
+    verify_crc: bool = True
     partition_bytes: int = 128 * MIB
     use_queues: bool = True
     index_slots: int | None = None
@@ -254,8 +254,8 @@ _OPTIONS: Final = {
 }
 _OF_QUEUES: Final = ("messages", "consumequeue")
 _TABLES_OF: Final[Mapping[str, tuple[str, ...]]] = {
-    **dict.fromkeys(("table", "indexSlots", "filterPushdown"), tuple(TABLES)),
-    **dict.fromkeys(("subscribe", "subscribePattern", "queues"), _OF_QUEUES),
+    **dict.fromkeys(("table", "indexSlots", "filterPushdown", "failOnDataLoss"), tuple(TABLES)),
+    **dict.fromkeys(("subscribe", "subscribePattern", "queues", "columnNameOfCorruptRecord"), _OF_QUEUES),
 }
 """Which tables an option is for; others are for C{messages} alone."""
 _EXCLUDING: Final = (

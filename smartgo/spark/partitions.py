@@ -10,19 +10,21 @@ count.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
-from typing import Final
+from itertools import pairwise
+from typing import Final, NamedTuple
 
-from smartgo.schema.record import BLANK_SIZE, SIZE_LIMIT, decode
+from smartgo.schema.record import BLANK_SIZE, MESSAGE_MAGICS, SIZE_LIMIT, decode, start_struct
 from smartgo.schema.recordscan import find_record
 from smartgo.spark import files
 from smartgo.spark.conditions import Conditions
-from smartgo.spark.gaps import LogGap, find_gaps
+from smartgo.spark.gaps import LogGap, find_gaps, lost
 from smartgo.spark.logrange import LogRange
 from smartgo.spark.options import Position, ReadOptions
 from smartgo.spark.queues import newest_end
-from smartgo.spark.stores import NamedFile, Store, check_named
+from smartgo.spark.stores import NamedFile, Store, check_named, looked_again
+from smartgo.spark.walk import PROMISED
 
 CLOCK_SLACK_MS: Final = 3_600_000
 """A broker's clock may have been set back by that much, and files are still not passed over wrongly."""
@@ -36,45 +38,94 @@ def plan(stores: Iterable[Store], options: ReadOptions, conditions: Conditions) 
     of the logs stands between them.
 
     @raise SettingError: the options give an offset of a store that is none of these.
+    @raise DataLost: something is missing, and C{failOnDataLoss} is set.
     """
     stores = list(stores)
     check_named(stores, options.starting.by_store, "startingOffsets")
     check_named(stores, options.ending.by_store, "endingOffsets")
-    return [part for store in stores for part in plan_store(store, options, conditions)]
+    found = [part for store in stores for part in plan_store(store, options, conditions)]
+    if options.fail_on_data_loss:
+        for part in found:
+            if isinstance(part, LogGap) and not part.is_tail:
+                raise lost(part)
+    return found
 
 
 def plan_store(store: Store, options: ReadOptions, conditions: Conditions) -> list[LogRange | LogGap]:
     """Cut the log of one store into ranges, with the gaps between them."""
-    queues_end = newest_end(store)  # before the files are listed, else a file that is made meanwhile would be missing
+    return looked_again(lambda: _plan_store(store, options, conditions))
+
+
+def _plan_store(store: Store, options: ReadOptions, conditions: Conditions) -> list[LogRange | LogGap]:
+    # Before the files are listed, else a file that is made meanwhile would be missing.
+    queues_end = newest_end(store) if options.use_queues else 0
     logs = store.log_files()
     if not logs:
         return []
-    known = store.regions()
     low, high = conditions.span("physical_offset")
     begin = max(low, _bound(options.starting, store, 0))
     end = min(high + 1, _bound(options.ending, store, _NEVER))
-    parts: list[LogRange | LogGap] = [
-        replace(gap, begin=max(gap.begin, begin), end=min(gap.end, end))
-        for gap in find_gaps(store.root, logs, queues_end)
-        if gap.begin < end and gap.end > begin
-    ]
-    newest = _newest(logs)
-    for file in logs:
-        is_last = file.base >= newest
-        if file.end <= begin or file.base >= end:
-            continue
-        for part in _cut(store, file, is_last, begin, end, options.partition_bytes, queues_end):
-            inside = tuple(one for one in known if one.end > file.base and one.offset < file.end)
-            parts.append(replace(part, known=inside))
-    parts.sort(key=lambda part: part.begin)
+    parts = log_parts(store, logs, begin, end, options.partition_bytes, OpenEnd(_newest(logs, queues_end), queues_end))
     times = conditions.span("store_timestamp")
     return _in_time(parts, *times) if times != Conditions().span("store_timestamp") else parts
 
 
-def _newest(logs: list[NamedFile]) -> int:
-    """Return the base of the newest file that anything was written to; brokers make files ahead."""
+class OpenEnd(NamedTuple):
+    """
+    The end of a log whose last record is not known.
+
+    @ivar newest: base of the newest file that anything was written to.
+    @ivar queues_end: physical offset up to which the ConsumeQueues name records, 0 where they do not tell.
+    """
+
+    newest: int
+    queues_end: int
+
+
+def log_parts(
+    store: Store, logs: Sequence[NamedFile], begin: int, end: int, most: int, log_end: OpenEnd | None
+) -> list[LogRange | LogGap]:
+    """
+    Cut a part of a log into ranges, and tell what is missing between them: one rule for batch reads and for streams.
+
+    @param logs: the files of the log, in the order of their offsets; empty ones included.
+    @param begin: physical offset from which on records may start; C{end} before which they do.
+    @param most: bytes of a range, about.
+    @param log_end: where the log ends; C{None} if it is known to hold whole records up to C{end}.
+    """
+    known = store.regions()
+    known_end, known_by = (end, "the log was to be read up to") if log_end is None else (log_end.queues_end, PROMISED)
+    parts: list[LogRange | LogGap] = [
+        replace(gap, begin=max(gap.begin, begin), end=min(gap.end, end))
+        for gap in find_gaps(store.root, logs, known_end, known_by)
+        if gap.begin < end and gap.end > begin
+    ]
+    length = max((file.size for file in logs), default=0)
+    firsts = {file.base: after for file, after in pairwise(logs)}
+    for file in logs:
+        if file.end <= begin or file.base >= end:
+            continue
+        inside = tuple(one for one in known if one.end > file.base and one.offset < file.end)
+        if log_end is not None and file.base >= log_end.newest:
+            ranges = _cut_last(store, file, begin, end, most, log_end.queues_end)
+        else:
+            safe = file.end - _blank_limit(firsts.get(file.base))
+            ranges = _cut(store, file, begin, min(file.end, end), end, most, safe)
+        for part in ranges:
+            limit = part.limit if log_end is not None else min(part.limit, end)
+            parts.append(replace(part, limit=limit, known=inside, is_short=file.size < length))
+    parts.sort(key=lambda part: part.begin)
+    return parts
+
+
+def _newest(logs: Sequence[NamedFile], queues_end: int) -> int:
+    """
+    Return the base of the newest file that anything was written to; brokers make files ahead.
+
+    @param queues_end: see L{OpenEnd}: what queues name was written, even if the file begins with zeros now.
+    """
     for file in reversed(logs):
-        if any(files.read_at(file.path, 0, BLANK_SIZE)):
+        if file.base < queues_end or any(files.read_at(file.path, 0, BLANK_SIZE)):
             return file.base
     return 0
 
@@ -85,25 +136,33 @@ def _bound(position: Position, store: Store, otherwise: int) -> int:
     return position.by_store.get(store.root, otherwise)
 
 
-def _cut(
-    store: Store, file: NamedFile, is_last: bool, begin: int, end: int, most: int, queues_end: int
-) -> Iterable[LogRange]:
-    data = files.data_ranges(file.path, 0, file.size) if is_last else [(0, file.size)]
-    if not data:
-        return
+def _blank_limit(after: NamedFile | None) -> int:
+    """Return the longest blank that may close a file: what the next file begins with did not fit."""
+    head = b"" if after is None else files.read_at(after.path, 0, BLANK_SIZE)
+    size, magic = start_struct.unpack(head) if len(head) == BLANK_SIZE else (0, 0)
+    return BLANK_SIZE + (max(size, SIZE_LIMIT) if magic in MESSAGE_MAGICS else SIZE_LIMIT)
+
+
+def _cut_last(store: Store, file: NamedFile, begin: int, end: int, most: int, queues_end: int) -> Iterable[LogRange]:
+    """Cut a file that the log may end in, torn or not."""
+    data = files.data_ranges(file.path, 0, file.size)
+    written = max(file.base + data[-1][1] if data else 0, min(queues_end, file.end))
+    for part in _cut(store, file, begin, min(written, end), end, most, queues_end):
+        yield replace(part, is_last=True, promised=queues_end)
+
+
+def _cut(store: Store, file: NamedFile, begin: int, last: int, end: int, most: int, safe: int) -> Iterable[LogRange]:
+    """Cut a file from C{begin} to C{last}; behind C{safe} no range begins by searching."""
     first = max(file.base, begin)
-    last = min(file.base + data[-1][1], end)
-    if is_last:
-        safe = queues_end
-    else:
-        safe = file.end - SIZE_LIMIT - BLANK_SIZE
     while first < last:
         after = min(first + most, last)
         if after > safe:
             after = last
         looks_on = after < last or end > last
         is_aligned = first == file.base
-        yield LogRange(store.root, file.path, file.base, first, after, file.end, is_aligned, is_last, looks_on=looks_on)
+        yield LogRange(
+            store.root, file.path, file.base, first, after, file.end, is_aligned, is_last=False, looks_on=looks_on
+        )
         first = after
 
 

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
+from contextlib import suppress
 from dataclasses import replace
 from typing import Any, Final
 
@@ -17,7 +18,7 @@ from smartgo.spark import files
 from smartgo.spark.arrays import numbers, values_of
 from smartgo.spark.bodies import checksums_hold, inflated
 from smartgo.spark.conditions import Conditions, of_options
-from smartgo.spark.gaps import LogGap
+from smartgo.spark.gaps import LogGap, lost
 from smartgo.spark.logrange import LogRange
 from smartgo.spark.options import ReadOptions
 from smartgo.spark.queues import Located, locate
@@ -64,10 +65,12 @@ def read_gap(gap: LogGap, columns: pa.Schema, options: ReadOptions) -> Iterator[
     """
     Report a part of the log that no file holds, as the options say.
 
-    @raise LogDamaged: it held records, and C{failOnCorrupt} is set.
+    @raise DataLost: it held records, and C{failOnDataLoss} is set.
     """
+    if options.fail_on_data_loss and not gap.is_tail:
+        raise lost(gap)
     damage = Damage(gap.path, gap.begin, gap.end - gap.begin, gap.reason, gap.is_tail)
-    return tell(damage, gap.store, columns, options)
+    yield from _told(damage, gap.row, columns, options)
 
 
 def tell(damage: Damage, store: str, columns: pa.Schema, options: ReadOptions) -> Iterator[pa.RecordBatch]:
@@ -75,11 +78,20 @@ def tell(damage: Damage, store: str, columns: pa.Schema, options: ReadOptions) -
     Report a region that cannot be read: in the column of damaged regions if there is one, else by a warning.
 
     @raise LogDamaged: it is not the end of the log, and C{failOnCorrupt} is set.
+    @raise DataLost: it is what is left of something that was longer, and C{failOnDataLoss} is set.
     """
-    if not damage.is_tail and options.fail_on_corrupt:
+    if damage.is_loss:
+        if options.fail_on_data_loss:
+            raise lost(LogGap(store, damage.path, damage.offset, damage.offset + damage.length, damage.reason))
+    elif not damage.is_tail and options.fail_on_corrupt:
         raise LogDamaged(damage)
+    yield from _told(damage, {"store": store, "physical_offset": damage.offset}, columns, options)
+
+
+def _told(
+    damage: Damage, known: Mapping[str, str | int], columns: pa.Schema, options: ReadOptions
+) -> Iterator[pa.RecordBatch]:
     if options.corrupt_column in columns.names:
-        known = {"store": store, "physical_offset": damage.offset}
         region = {"file": damage.path, "offset": damage.offset, "length": damage.length, "reason": damage.reason}
         arrays = [
             pa.array([region if field.name == options.corrupt_column else known.get(field.name)], field.type)
@@ -87,9 +99,7 @@ def tell(damage: Damage, store: str, columns: pa.Schema, options: ReadOptions) -
         ]
         yield pa.RecordBatch.from_arrays(arrays, schema=columns)
     else:
-        _log.warning(
-            "%s: %d B at physical offset %d left out: %s", damage.path, damage.length, damage.offset, damage.reason
-        )
+        _log.warning("%s: %d B at offset %d left out: %s", damage.path, damage.length, damage.offset, damage.reason)
 
 
 class _Reading:
@@ -102,8 +112,7 @@ class _Reading:
         self._conditions = conditions
         asked = set(columns.names)
         self._tells = options.corrupt_column in asked
-        verify = options.verify_crc
-        self._verifies = ("body" in asked or self._tells) if verify is None else verify
+        self._verifies = options.verify_crc
         self._checks = self._verifies or "crc_ok" in asked
         self._decompresses = options.decompress_body and "body" in asked
         self._torn: Damage | None = None
@@ -127,7 +136,8 @@ class _Reading:
         part = self._part
         steps = None
         if self._options.use_queues and not self._conditions.is_empty:
-            steps = locate(part, self._conditions)
+            with suppress(FileNotFoundError):  # of a queue: retention removed it meanwhile
+                steps = locate(part, self._conditions)
             if steps is not None and not all(_is_sound(step, part, reader) for step in steps):
                 steps = None
         for step in [part] if steps is None else steps:
@@ -245,7 +255,9 @@ class _Reading:
                     values["size"][row],
                     values["physical_offset"][row],
                 )
-        if self._torn is not None and (not self._part.is_last or wrong[-1:] != [len(piece.topics) - 1]):
+        if self._torn is not None and (
+            not self._part.is_last or self._torn.offset < self._part.promised or wrong[-1:] != [len(piece.topics) - 1]
+        ):
             self._confirm()
 
     def _confirm(self) -> None:

@@ -10,15 +10,19 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Final
 
 from smartgo.errors import SettingError
-from smartgo.schema.record import BLANK_SIZE, SIZE_LIMIT
 from smartgo.spark import files
-from smartgo.spark.logfollower import DataLost, LogFollower, begins_record, next_record, share
+from smartgo.spark.gaps import DataLost, LogGap
+from smartgo.spark.logfollower import LogFollower, begins_record, next_record, share
 from smartgo.spark.logrange import LogRange
 from smartgo.spark.options import LATEST, ReadOptions
-from smartgo.spark.stores import Store, check_named, find_stores
+from smartgo.spark.partitions import log_parts
+from smartgo.spark.queues import newest_end
+from smartgo.spark.stores import Store, check_named, find_stores, looked_again
+from smartgo.spark.walk import PROMISED
 
 Offset = dict[str, int]
 """Physical offset by root directory, sorted by directory: Spark compares offsets as texts."""
@@ -68,10 +72,7 @@ class StoreFollower:
 
     def settled(self) -> Offset:
         """Return where the logs end now, newest messages included."""
-        found = {}
-        for store in find_stores(self._options.paths):
-            found[store.root] = self._tail(store).settle(store.log_files)
-        return _sorted(found)
+        return _sorted({store.root: self._settle(store).end for store in find_stores(self._options.paths)})
 
     def reached(self) -> Offset:
         """Return how far the logs went at the last look."""
@@ -103,24 +104,18 @@ class StoreFollower:
             found[root] = start[root]
         return _sorted(found)
 
-    def ranges(self, start: Mapping[str, int], end: Mapping[str, int]) -> list[LogRange]:
+    def ranges(self, start: Mapping[str, int], end: Mapping[str, int]) -> list[LogRange | LogGap]:
         """
-        Return what a micro-batch has to read.
+        Return what a micro-batch has to read, and what is missing of it.
 
         @param start: physical offsets from which on records may start; C{end} before which they do.
-        @raise DataLost: some of it was removed, and that is to be an error.
+        @raise DataLost: some of it is missing, and that is to be an error.
         """
         stores = {store.root: store for store in find_stores(self._options.paths)}
-        found: list[LogRange] = []
+        found: list[LogRange | LogGap] = []
         for root, stop in end.items():
-            begin = start.get(root, 0)
-            if begin >= stop:
-                continue
-            pieces = self._pieces(stores[root], begin, stop) if root in stores else []
-            there = sum(piece.end - piece.begin for piece in pieces)
-            if there < stop - begin and root in start:
-                self._lose(root, f"{stop - begin - there} B between physical offsets {begin} and {stop} are missing")
-            found += pieces
+            if start.get(root, 0) < stop:
+                found += self._parts(root, stores.get(root), start.get(root), stop)
         return found
 
     # -- inside ------------------------------------------------------------------------------------------------
@@ -130,12 +125,12 @@ class StoreFollower:
         minimum = listed[0].base if listed else 0
         starting = self._options.starting
         if starting.named == "latest":
-            return self._tail(store).settle(store.log_files)
+            return self._settle(store).end
         given = starting.physical if starting.physical is not None else starting.by_store.get(store.root)
         if given is None:
             return minimum
-        tail = self._tail(store)
-        if given > tail.settle(store.log_files):
+        tail = self._settle(store)
+        if given > tail.end:
             raise SettingError(
                 f"option startingOffsets: {given} lies behind the end of {store.root}, which is {tail.end}"
             )
@@ -148,7 +143,9 @@ class StoreFollower:
         self._look(tail, store)
         unsure = self._sure.get(root) != tail.cut
         if unsure:
-            tail.settle(store.log_files)
+            self._settle(store)
+            if tail.reached < tail.promised:
+                self._lose(root, f"the log ends at physical offset {tail.reached}; {PROMISED} {tail.promised}")
         if begin is None:
             begin = tail.minimum
         elif begin < tail.minimum:
@@ -168,6 +165,13 @@ class StoreFollower:
     def _tail(self, store: Store) -> LogFollower:
         return self._tails.setdefault(store.root, LogFollower(files.read_at))
 
+    def _settle(self, store: Store) -> LogFollower:
+        """Find the end of a log that may be damaged; the ConsumeQueues tell how far it went at least."""
+        tail = self._tail(store)
+        tail.promised = looked_again(lambda: newest_end(store)) if self._options.use_queues else 0
+        tail.settle(store.log_files)
+        return tail
+
     def _look(self, tail: LogFollower, store: Store) -> None:
         for _ in range(_LOOKS):
             try:
@@ -176,25 +180,32 @@ class StoreFollower:
                 continue
             return
 
-    def _pieces(self, store: Store, begin: int, end: int) -> list[LogRange]:
-        found = []
-        listed = store.log_files()
-        known = store.regions()
-        for file in listed:
-            at, stop = max(begin, file.base), min(end, file.end)
-            regions = tuple(one for one in known if one.end > at and one.offset < stop)
-            # Within the last record's reach of a file's end nothing begins by searching, see smartgo.spark.partitions.
-            safe = file.end - SIZE_LIMIT - BLANK_SIZE
-            while at < stop:
-                after = min(at + self._options.partition_bytes, stop)
-                if after > safe:
-                    after = stop
-                aligned = at == file.base or (at == begin and begins_record(listed, at, files.read_at))
-                found.append(
-                    LogRange(store.root, file.path, file.base, at, after, stop, aligned, is_last=False, known=regions)
-                )
-                at = after
+    def _parts(self, root: str, store: Store | None, start: int | None, end: int) -> list[LogRange | LogGap]:
+        """Return what is to be read of a store; one that is new to the stream may have lost what it began with."""
+        found: list[LogRange | LogGap] = []
+        if store is not None:
+            found = looked_again(lambda: self._existing(store, start or 0, end))
+        first = min((part.begin for part in found), default=end)
+        if start is not None and start < first:
+            path = f"{root if store is None else store.log}/{start:020d}"
+            found.insert(0, LogGap(root, path, start, first, "it was removed before it was read"))
+        gaps = [part for part in found if isinstance(part, LogGap)]
+        if gaps:
+            size = sum(gap.end - gap.begin for gap in gaps)
+            self._lose(
+                root,
+                f"{size} B between physical offsets {gaps[0].begin} and {gaps[-1].end} are missing"
+                f" ({gaps[0].path}: {gaps[0].reason})",
+            )
         return found
+
+    def _existing(self, store: Store, begin: int, end: int) -> list[LogRange | LogGap]:
+        logs = store.log_files()
+        parts = log_parts(store, logs, begin, end, self._options.partition_bytes, None)
+        for number, part in enumerate(parts):
+            if isinstance(part, LogRange) and part.begin == begin:
+                parts[number] = replace(part, is_aligned=begins_record(logs, begin, files.read_at))
+        return parts
 
     def _lose(self, root: str, reason: str) -> None:
         if self._options.fail_on_data_loss:

@@ -9,9 +9,10 @@ from __future__ import annotations
 
 import posixpath
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import suppress
 from dataclasses import dataclass
-from typing import Final, NamedTuple
+from typing import Final, NamedTuple, TypeVar
 
 from smartgo.errors import BadBody, SettingError
 from smartgo.schema import index, regions
@@ -23,6 +24,9 @@ _NAME: Final = re.compile("[0-9]{20}")
 _NUMBER: Final = re.compile("[0-9]{1,10}")
 _PATTERN: Final = re.compile(r"[*?\[]")
 _REGIONS_LIMIT: Final = 64 << 20
+_LOOKS: Final = 20
+
+_T = TypeVar("_T")
 
 
 class NamedFile(NamedTuple):
@@ -96,14 +100,33 @@ def named_files(directory: str) -> list[NamedFile]:
     Return the files of a log or a queue, oldest first; what has another name is left out.
 
     Empty files at the end are left out too: a broker has just made them. An empty one before others lost its bytes.
+
+    @raise FileNotFoundError: files were removed again and again while they were listed.
     """
+    found = looked_again(lambda: _listed(directory))
+    while found and not found[-1].size:
+        found.pop()
+    return found
+
+
+def looked_again(look: Callable[[], _T]) -> _T:
+    """
+    Return what a look at files finds; where retention removed one of them meanwhile, look again.
+
+    @raise FileNotFoundError: that happened again and again.
+    """
+    for _ in range(_LOOKS - 1):
+        with suppress(FileNotFoundError):
+            return look()
+    return look()
+
+
+def _listed(directory: str) -> list[NamedFile]:
     found = []
     for name in files.names(directory):
         path = posixpath.join(directory, name)
         if _NAME.fullmatch(name) and not files.is_directory(path):
             found.append(NamedFile(path, int(name), files.size(path)))
-    while found and not found[-1].size:
-        found.pop()
     return found
 
 

@@ -15,10 +15,10 @@ from pyspark.sql.streaming.datasource import (
     SupportsTriggerAvailableNow,
 )
 
-from smartgo.spark.logfollower import DataLost
+from smartgo.spark.conditions import of_options
 from smartgo.spark.options import Position, ReadOptions
-from smartgo.spark.reader import read_messages
 from smartgo.spark.storefollower import StoreFollower, check_stream
+from smartgo.spark.tables import read_part
 
 
 class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
@@ -37,6 +37,7 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         # ConsumeQueues of a store that is written to are behind its log.
         beginning = options.starting if options.starting.by_queue else Position("earliest")
         self._read_options = dataclasses.replace(options, starting=beginning, use_queues=False)
+        self._conditions = of_options(self._read_options)
 
     def initialOffset(self) -> dict[str, Any]:
         """Return where a new query begins."""
@@ -65,10 +66,4 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         """Read one range. @raise DataLost: its file was removed meanwhile, and that is to be an error."""
-        try:
-            yield from read_messages(partition.value, self._columns, self._read_options)
-        except FileNotFoundError:
-            if self._options.fail_on_data_loss:
-                raise DataLost(
-                    partition.value.store, f"{partition.value.path} was removed before it was read"
-                ) from None
+        return read_part(partition.value, self._columns, self._read_options, self._conditions)

@@ -40,6 +40,7 @@ CHUNK: Final = 8 << 20
 _GLANCE: Final = 65536
 """Bytes read first where something is searched for that is usually near."""
 _NOTHING: Final = "nothing was written there"
+PROMISED: Final = "the consume queues name records up to"
 
 
 class Piece(NamedTuple):
@@ -68,6 +69,7 @@ class Damage(NamedTuple):
 
     @ivar offset: physical, of its first byte; C{length} in bytes.
     @ivar is_tail: the log ends here; nothing that was promised to anybody need be missing.
+    @ivar is_loss: something was there, and the file or the log ends before its end now: no matter of wrong bytes.
     """
 
     path: str
@@ -75,6 +77,7 @@ class Damage(NamedTuple):
     length: int
     reason: str
     is_tail: bool
+    is_loss: bool = False
 
 
 class Walk:
@@ -218,9 +221,13 @@ class Walk:
         after = self.next_record(self.at + 1, part.limit, self._stored_ms)
         if after is not None:
             return Damage(part.path, self.at, after - self.at, reason, is_tail=False)
-        written = self._written_end()
         if not part.is_last:
-            return Damage(part.path, self.at, part.limit - self.at, reason, is_tail=False)
+            return Damage(part.path, self.at, part.limit - self.at, reason, is_tail=False, is_loss=part.is_short)
+        written = self._written_end()
+        if self.at < part.promised:
+            reason = f"{reason}; {PROMISED} {part.promised}"
+            end = max(written, min(part.promised, part.limit))
+            return Damage(part.path, self.at, end - self.at, reason, is_tail=False, is_loss=True)
         if written <= self.at:
             return None
         return Damage(part.path, self.at, written - self.at, f"the log ends here: {reason}", is_tail=True)
@@ -238,7 +245,7 @@ class Walk:
                 if not RECORD_MINIMUM <= size <= min(SIZE_LIMIT, self._part.limit - offset):
                     continue
                 try:
-                    record = files.read_at(self._part.path, offset - self._part.base, size)
+                    record = self._reader.copy(offset - self._part.base, size)
                     check(record, 0, offset, verify_crc)
                 except BadRecord:
                     continue
@@ -257,7 +264,7 @@ class Walk:
     def _chunks(self, begin: int, end: int) -> Iterator[tuple[int, memoryview]]:
         """Go through a physical range, leaving out what is all zeros; chunks overlap by what a record's head needs."""
         base = self._part.base
-        for low, high in files.data_ranges(self._part.path, begin - base, end - base):
+        for low, high in self._reader.data_ranges(begin - base, end - base):
             # A record's first bytes may be zero and lie in a hole.
             low = max(low - BLANK_SIZE, begin - base)
             count = _GLANCE

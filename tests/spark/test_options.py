@@ -56,8 +56,8 @@ class ParseTests(SynchronousTestCase):
             self.assertEqual(parse({"path": "/s", "partitionBytes": text}).partition_bytes, expected)
 
     def test_verify(self) -> None:
-        """Checksums are verified always, never, or as it suits."""
-        for text, expected in (("true", True), ("false", False), ("AUTO", None)):
+        """Checksums are verified unless told otherwise; what was once decided by the columns is not any more."""
+        for text, expected in (("true", True), ("false", False), ("AUTO", True)):
             self.assertIs(parse({"path": "/s", "verifyCrc": text}).verify_crc, expected)
 
     def test_offsets(self) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import logging
 import os
+import shutil
 import zlib
 from dataclasses import replace
 from itertools import pairwise
@@ -26,6 +27,7 @@ from smartgo.schema.regions import Region
 from smartgo.spark import partitions, walk
 from smartgo.spark.columns import MESSAGES, table_schema
 from smartgo.spark.conditions import Conditions
+from smartgo.spark.gaps import DataLost
 from smartgo.spark.logrange import LogRange
 from smartgo.spark.options import ReadOptions, parse
 from smartgo.spark.partitions import plan
@@ -73,7 +75,7 @@ class Case(SynchronousTestCase):
 
     def damage(self, **options: Any) -> list[tuple[int, int]]:
         """The regions that are told of, as (offset, length)."""
-        found = rows(self.root, **CORRUPT, failOnCorrupt=False, **options)
+        found = rows(self.root, **CORRUPT, failOnCorrupt=False, failOnDataLoss=False, **options)
         return [(row["_bad"]["offset"], row["_bad"]["length"]) for row in found if row["_bad"]]
 
 
@@ -412,11 +414,13 @@ class DamageTests(Case):
         self.assertEqual(told[0]["_bad"]["reason"], "a checksum differs")
 
     def test_body_not_read(self) -> None:
-        """Checksums are verified where bodies are read, or when told; crc_ok tells in any case."""
+        """Checksums are verified whatever columns are read, unless told otherwise; crc_ok tells in any case."""
         number = self.with_body()
         lost = self.smash(number, 120, b"\xff\x00\xff")
-        self.assertEqual(len(rows(self.root, columns=["topic"])), len(self.all))
-        self.assertRaises(LogDamaged, rows, self.root, columns=["topic"], verifyCrc=True)
+        for columns in (["topic"], ["topic", "body"], ["crc_ok"]):
+            self.assertRaises(LogDamaged, rows, self.root, columns=columns)
+            self.assertEqual(len(rows(self.root, columns=columns, failOnCorrupt=False)), len(self.all) - 1)
+            self.assertEqual(len(rows(self.root, columns=columns, verifyCrc=False)), len(self.all))
         found = rows(self.root, verifyCrc=False)
         self.assertEqual([row["physical_offset"] for row in found if not row["crc_ok"]], [lost])
 
@@ -454,6 +458,7 @@ class DamageTests(Case):
 
     def test_torn_tail(self) -> None:
         """The newest record cut anywhere before its properties is the end of the log: no failure, told of as such."""
+        shutil.rmtree(os.path.join(self.root, "consumequeue"))  # a broker was not done with it
         offset, raw = self.writer.written[-1]
         base = self.writer.begin
         for cut in range(0, len(raw) - len(record.decode(raw).properties) - 1, 3):
@@ -462,6 +467,17 @@ class DamageTests(Case):
             self.assertEqual([place for place, _ in self.damage()], [offset] if raw[:cut].strip(b"\0") else [], cut)
         patch(self.log(base), offset - base, raw)
         self.assertEqual((self.offsets(), self.damage()), (self.all, []))
+
+    def test_promised(self) -> None:
+        """What the queues name and the log does not hold any more is data loss: torn, zeroed, all of the file too."""
+        offset, raw = self.writer.written[-1]
+        base = self.writer.begin
+        for begin, cut in ((offset, 0), (offset, 3), (offset, len(raw) // 2), (base, 0)):
+            patch(self.log(base), begin - base, raw[:cut].ljust(offset - begin + len(raw), b"\0"))
+            error = self.assertRaises(DataLost, self.offsets)
+            self.assertIn(f"the consume queues name records up to {offset + len(raw)}", str(error))
+            self.assertEqual(self.offsets(failOnDataLoss=False), [one for one in self.all if one < begin])
+            self.assertEqual(self.damage(), [(begin, offset + len(raw) - begin)])
 
     def test_written_meanwhile(self) -> None:
         """A record that is only half there when it is looked at, and whole when others follow, is no damage."""
@@ -489,9 +505,9 @@ class DamageTests(Case):
             if cut == end + len(raw):
                 self.assertEqual(self.offsets(), self.all)
                 continue
-            error = self.assertRaises(LogDamaged, self.offsets)
+            error = self.assertRaises(DataLost, self.offsets)
             self.assertIn(f"the consume queues name records up to {offset + len(raw)}", str(error))
-            self.assertEqual(self.offsets(failOnCorrupt=False), self.all[:-1])
+            self.assertEqual(self.offsets(failOnDataLoss=False), self.all[:-1])
             self.assertIn((self.writer.begin + cut, end + len(raw) - cut), self.damage())
 
     def test_left_overs(self) -> None:
@@ -504,6 +520,7 @@ class DamageTests(Case):
             old = file.read()
         fresh = encode(NewMessage("New", 0, bytes(100), b""), 0, log.begin, 10**12)
         write(self.log(log.begin), fresh + old[len(fresh) :])
+        shutil.rmtree(os.path.join(self.root, "consumequeue"))  # which the broker cut as well
         found = rows(self.root, columns=["topic", "physical_offset"])
         self.assertEqual([row["topic"] for row in found if row["physical_offset"] >= log.begin], ["New"])
 

@@ -12,7 +12,7 @@ from twisted.trial.unittest import SynchronousTestCase
 
 from smartgo.errors import BadRecord, SettingError
 from smartgo.schema.record import BLANK_SIZE, decode
-from smartgo.spark.logfollower import DataLost
+from smartgo.spark.gaps import DataLost, LogGap
 from smartgo.spark.logrange import LogRange
 from smartgo.spark.options import ReadOptions, parse
 from smartgo.spark.storefollower import StoreFollower, check_stream
@@ -57,10 +57,11 @@ class DiskLog(Log):
         os.unlink(self.path(base))
 
 
-def offsets(ranges: Iterable[LogRange]) -> list[tuple[str, int]]:
+def offsets(ranges: Iterable[LogRange | LogGap]) -> list[tuple[str, int]]:
     """The records that start in some ranges: store and physical offset."""
     found = []
     for part in ranges:
+        assert isinstance(part, LogRange)
         with open(part.path, "rb") as file:
             data = file.read()
         at = part.begin - part.base
@@ -244,7 +245,8 @@ class FollowingTests(SynchronousTestCase):
         error = self.assertRaises(DataLost, self.following().ranges, start, ends)
         self.assertIn(f"{SIZE - 100} B", str(error))
         kept = self.following(failOnDataLoss="false").ranges(start, ends)
-        self.assertEqual(min(part.begin for part in kept), SIZE)
+        self.assertEqual([(part.begin, part.end) for part in kept if isinstance(part, LogGap)], [(100, SIZE)])
+        self.assertEqual(min(part.begin for part in kept if isinstance(part, LogRange)), SIZE)
 
     def test_removed_in_due_course(self) -> None:
         """Files that were read may go."""

@@ -15,7 +15,7 @@ from twisted.trial.unittest import SynchronousTestCase
 
 from smartgo.schema.recordscan import scan
 from smartgo.spark.columns import MESSAGES
-from smartgo.spark.logfollower import DataLost
+from smartgo.spark.gaps import DataLost
 from smartgo.spark.options import parse
 from smartgo.spark.stream import StreamReader
 from tests import golden_store
