@@ -37,7 +37,7 @@ class LogGap:
 
     @property
     def row(self) -> Mapping[str, str | int]:
-        """What a row that reports the gap has in the columns of its table."""
+        """Values of a row that reports the gap, by column of its table."""
         return {"store": self.store, "physical_offset": self.begin}
 
 
@@ -50,7 +50,7 @@ class QueueGap(LogGap):
 
     @property
     def row(self) -> Mapping[str, str | int]:
-        """What a row that reports the gap has in the columns of its table."""
+        """Values of a row that reports the gap, by column of its table."""
         return {
             "store": self.store,
             "topic": self.topic,
@@ -61,7 +61,7 @@ class QueueGap(LogGap):
 
 class DataLost(StoreError):
     """
-    Something that a read asks for is not there any more, or never was.
+    The error of a read that finds a part of a store missing.
 
     @ivar store: the directory.
     """

@@ -26,7 +26,7 @@ _UNITS: Final = 3_000_000
 """About as many units as one task reads, queues together: most of a file may never have been written."""
 
 
-class QueueFile(NamedTuple):
+class QueueTableFile(NamedTuple):
     """
     One file of a queue.
 
@@ -44,7 +44,7 @@ class QueueFiles:
     """A part of the ConsumeQueue files."""
 
     store: str
-    files: tuple[QueueFile, ...]
+    files: tuple[QueueTableFile, ...]
 
 
 def plan_queues(store: Store, options: ReadOptions, conditions: Conditions) -> list[QueueFiles | QueueGap]:
@@ -57,7 +57,7 @@ def plan_queues(store: Store, options: ReadOptions, conditions: Conditions) -> l
 
 
 def _planned(store: Store, options: ReadOptions, conditions: Conditions) -> Iterator[QueueFiles | QueueGap]:
-    pending: list[QueueFile] = []
+    pending: list[QueueTableFile] = []
     units = 0
     for topic, queue_id, directory in store.queues():
         if not conditions.allows_queue(topic, queue_id):
@@ -73,7 +73,7 @@ def _planned(store: Store, options: ReadOptions, conditions: Conditions) -> Iter
         for file in there:
             if file.end // UNIT_SIZE <= low or file.base // UNIT_SIZE > high:
                 continue
-            pending.append(QueueFile(file, topic, queue_id, is_closed=file.base < there[-1].base))
+            pending.append(QueueTableFile(file, topic, queue_id, is_closed=file.base < there[-1].base))
             units += sum(end - begin for begin, end in files.data_ranges(file.path, 0, file.size)) // UNIT_SIZE
             if units >= _UNITS:
                 yield QueueFiles(store.root, tuple(pending))
@@ -101,7 +101,7 @@ def read_queues(
 
 
 def _read_file(
-    store: str, one: QueueFile, columns: pa.Schema, options: ReadOptions, conditions: Conditions
+    store: str, one: QueueTableFile, columns: pa.Schema, options: ReadOptions, conditions: Conditions
 ) -> Iterator[pa.RecordBatch]:
     reader = files.FileReader(one.file.path)
     base = one.file.base
@@ -135,7 +135,7 @@ def _holes(end: int, used: ndarray[Any, Any]) -> list[tuple[int, int]]:
 
 
 def _report(
-    store: str, one: QueueFile, begin: int, end: int, reason: str, columns: pa.Schema, options: ReadOptions
+    store: str, one: QueueTableFile, begin: int, end: int, reason: str, columns: pa.Schema, options: ReadOptions
 ) -> Iterator[pa.RecordBatch]:
     gap = QueueGap(store, one.file.path, begin, end, reason, topic=one.topic, queue_id=one.queue_id)
     return read_gap(gap, columns, options)
