@@ -175,12 +175,20 @@ class Driver:
 
         @raise CommandFailed: one of them tried to end the JVM: a usage error.
         """
+        return [text for text, _ in self.mqadmin_with_errors(*commands, timeout=timeout)]
+
+    def mqadmin_with_errors(self, *commands: str, timeout: float = 240) -> list[tuple[str, str]]:
+        """
+        Run mqadmin commands as L{mqadmin} does, and return what each printed as output and as errors.
+
+        @raise CommandFailed: one of them tried to end the JVM: a usage error.
+        """
         call = self.start("mqadmin", commands=[command.split() for command in commands])
         outputs = call.all_of("output", timeout)
         for output in outputs:
             if "error" in output:
                 raise CommandFailed(f"mqadmin {output['command']}: {output['error']}\n{output['text']}")
-        return [output["text"] for output in outputs]
+        return [(output["text"], output["errors"]) for output in outputs]
 
     def close(self) -> None:
         """End the JVM without letting its clients say good-bye."""
