@@ -235,7 +235,7 @@ COVERAGE: Final = (
         "UNREGISTER_BROKER",
         "tests.registry.test_requests.RegisterTests.test_unregister",
         "a slave of RocketMQ that stops",
-        ("tests.interop.test_ha.RealSlaveTests.test_tables",),
+        ("tests.interop.test_ha.RealSlaveTests.test_registers",),
     ),
     CodeCoverage(
         "GET_ROUTEINFO_BY_TOPIC",
@@ -408,8 +408,8 @@ COVERAGE: Final = (
     CodeCoverage(
         "CLONE_GROUP_OFFSET",
         "tests.broker.processors.test_progressadmin.CloneTests.test_one_topic",
-        "``mqadmin cloneGroupOffset``",
-        ("tests.interop.test_mqadmin_sidebyside.SideBySideTests.test_4_9",),
+        "``MQClientAPIImpl.cloneGroupOffset``",
+        ("tests.interop.test_protocol.LibraryTests.test_4_9",),
     ),
     CodeCoverage(
         "VIEW_BROKER_STATS_DATA",
@@ -456,8 +456,8 @@ COVERAGE: Final = (
     CodeCoverage(
         "QUERY_DATA_VERSION",
         "tests.registry.test_requests.RegisterTests.test_data_version",
-        "a slave of RocketMQ",
-        ("tests.interop.test_ha.RealSlaveTests.test_registry_restarted",),
+        "a slave of RocketMQ with ``forceRegister=false``",
+        ("tests.interop.test_ha.RealSlaveTests.test_registers",),
     ),
     CodeCoverage(
         "RESUME_CHECK_HALF_MESSAGE",
@@ -510,7 +510,7 @@ COVERAGE: Final = (
     CodeCoverage(
         "GET_SUBSCRIPTIONGROUP_CONFIG",
         "tests.broker.processors.test_brokeradmin.GroupAdminTests.test_one",
-        "``examineSubscriptionGroupConfig`` of 5.3",
+        "``getSubscriptionGroupConfig`` of client 5.3",
         ("tests.interop.test_protocol.LibraryTests.test_5_3",),
     ),
     CodeCoverage(

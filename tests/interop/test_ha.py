@@ -14,13 +14,14 @@ import shutil
 import threading
 import time
 from collections.abc import Callable
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from tests.interop import logs
 from tests.interop.case import PORTS, TIMED, InteropCase, driver, ids, ids_of
 from tests.interop.certificates import Certificates
 from tests.interop.driver import Call
-from tests.interop.peers import ROCKETMQ, SMARTGO, Node, Peer, Plan, SmartgoSlave, ask
+from tests.interop.peers import GET_BROKER_CLUSTER_INFO, ROCKETMQ, SMARTGO, Node, Peer, Plan, SmartgoSlave, ask
 
 if TYPE_CHECKING:
     Mixed = InteropCase
@@ -326,6 +327,19 @@ class RealSlaveTests(FollowingTests, InteropCase):
         self.addCleanup(self.client.ask, "push.stop", name=group)
         consumer.wait(lambda: ids(consumer) >= sent, _ROUTED, "the 100 that only the slave can serve")
         self.assertFalse(self._sends(topic)(), "a send without a master")
+
+    def test_registers(self) -> None:
+        """A slave that registers only where the registry has another version (322) is known again, until it stops."""
+        slave, registry = self.pair.slave, self.pair.registry
+        often = {"forceRegister": "false", "registerNameServerPeriod": "10000"}
+        slave.plan = replace(slave.plan, settings={**slave.plan.settings, **often})
+        self.pair.start_slave()
+        registry.kill()
+        registry.start()
+        registry.wait_registered(slave)
+        slave.stop()  # by SIGTERM: it unregisters first (104)
+        known = ask(registry.plan, GET_BROKER_CLUSTER_INFO)
+        self.assertNotIn(slave.address.encode(), known or b"")
 
 
 class SecureTests(SameLogTests):

@@ -10,7 +10,9 @@ import time
 
 from tests.interop.case import InteropCase, driver, texts
 from tests.interop.driver import Driver
+from tests.interop.peers import answer
 
+QUERY_CONSUMER_OFFSET = 14
 _LONG_NAMES = "-Dorg.apache.rocketmq.client.sendSmartMsg=false"
 """Makes the client send with the names of fields written out: 10 in the place of 310, 324 of 325."""
 
@@ -31,11 +33,18 @@ class LibraryTests(InteropCase):
         )
         self.assertIn("success", kept)
         self.assertIn("success", made)
-        told = client.ask("ask", what="protocol", topic=topic, group=group, address=address, **where)["answer"]
+        copy = self.name("copy")
+        called = client.ask("ask", what="protocol", topic=topic, group=group, copy=copy, address=address, **where)
+        told = called["answer"]
         self.assertIn(topic, told["topics"])
         self.assertIn("broker-a", told["system"])
         self.assertEqual((told["values"][topic], told["retries"], told["bounds"]), ("value", 7, [0, 3, 0]))
         self.assertEqual(told["correction"], {})
+        wanted = {"topic": topic, "consumerGroup": copy, "queueId": "0"}
+        copied = answer(running.broker.plan, QUERY_CONSUMER_OFFSET, wanted)
+        self.assertEqual(copied and copied.fields.get("offset"), "2")
+        if generation == "5.3":
+            self.assertEqual((told["group"]["groupName"], told["group"]["retryMaxTimes"]), (group, 7))
         self.assertTrue(begin_ms <= told["earliest"] <= time.time() * 1000, told["earliest"])
 
     def test_4_9(self) -> None:

@@ -105,7 +105,7 @@ final class Administration {
                 case "timeSpan":
                     return Map.of("answer", admin.queryConsumeTimeSpan(topic, group));
                 case "protocol":
-                    return Map.of("answer", protocol(admin, command.text("address"), topic, group));
+                    return Map.of("answer", protocol(admin, command, topic, group));
                 case "statistics":
                     return Map.of("answer", admin.viewBrokerStatsData(command.text("address"), command.text("name"),
                         command.text("key")));
@@ -118,8 +118,9 @@ final class Administration {
     }
 
     /** Calls of the library that no command of mqadmin makes, or only one of a newer version. */
-    private static Map<String, Object> protocol(DefaultMQAdminExt admin, String address, String topic, String group)
+    private static Map<String, Object> protocol(DefaultMQAdminExt admin, Command command, String topic, String group)
             throws Exception {
+        String address = command.text("address");
         var calls = MQClientManager.getInstance().getOrCreateMQClientInstance(admin).getMQClientAPIImpl();
         MessageQueue queue = new MessageQueue(topic, "broker-a", 0);
         Map<String, Long> correction = new TreeMap<>();
@@ -133,15 +134,25 @@ final class Administration {
         told.put("retries", admin.examineSubscriptionGroupConfig(address, group).getRetryMaxTimes());
         told.put("bounds", List.of(admin.minOffset(queue), admin.maxOffset(queue), admin.searchOffset(queue, 0)));
         told.put("earliest", admin.earliestMsgStoreTime(queue));
+        admin.updateConsumeOffset(address, group, queue, 2);
+        calls.cloneGroupOffset(address, group, command.text("copy"), topic, true, TIMEOUT_MS);
+        for (var method : calls.getClass().getMethods()) {
+            if (method.getName().equals("getSubscriptionGroupConfig")) {  // of 5.3 alone, by 352
+                told.put("group", method.invoke(calls, address, group, TIMEOUT_MS));
+            }
+        }
         return told;
     }
 
-    /** Runs each of "commands" in turn; what it printed is an event. */
+    /** Runs each of "commands" in turn; what it printed is an event, and the errors among that once more. */
     static synchronized Map<String, Object> mqadmin(Command command) throws Exception {
         PrintStream before = System.out;
+        PrintStream errorsBefore = System.err;
         for (List<String> arguments : command.rows("commands")) {
             ByteArrayOutputStream text = new ByteArrayOutputStream();
+            ByteArrayOutputStream errors = new ByteArrayOutputStream();
             System.setOut(new PrintStream(text, true, "UTF-8"));
+            System.setErr(new PrintStream(errors, true, "UTF-8"));
             Map<String, Object> fields = new LinkedHashMap<>();
             fields.put("command", arguments.get(0));
             try {
@@ -150,9 +161,13 @@ final class Administration {
                 fields.put("error", exit.toString());
             } finally {
                 System.out.flush();
+                System.err.flush();
                 System.setOut(before);
+                System.setErr(errorsBefore);
             }
+            System.err.print(errors.toString("UTF-8"));
             fields.put("text", text.toString("UTF-8"));
+            fields.put("errors", errors.toString("UTF-8"));
             command.event("output", fields);
         }
         return Map.of();
