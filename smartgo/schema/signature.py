@@ -20,7 +20,9 @@ SIGNATURE: Final = "Signature"
 SECURITY_TOKEN: Final = "SecurityToken"  # noqa: S105 - a name
 
 _ADDED_LATER: Final = "_UNIQUE_KEY_QUERY"
-"""An ext field that RocketMQ's clients add to a request that they have signed."""
+"""An ext field that RocketMQ's clients add to a request that they have signed; its brokers leave it out, too."""
+
+_UNSIGNED: Final = frozenset({SIGNATURE, _ADDED_LATER})
 
 
 class AccessKey:
@@ -63,11 +65,11 @@ class AccessKey:
         """Tell whether a request was signed with this key; how long that takes does not depend on what is wrong."""
         fields = request.fields
         ours = hmac.compare_digest(_utf8(fields.get(ACCESS_KEY, "")), _utf8(self.access_key))
-        right = hmac.compare_digest(_utf8(fields.get(SIGNATURE, "")), self._signature(request, _ADDED_LATER))
+        right = hmac.compare_digest(_utf8(fields.get(SIGNATURE, "")), self._signature(request))
         return ours & right
 
-    def _signature(self, request: Command, unsigned: str = SIGNATURE) -> bytes:
-        values = [value for name, value in sorted(request.fields.items()) if name not in (SIGNATURE, unsigned)]
+    def _signature(self, request: Command) -> bytes:
+        values = [value for name, value in sorted(request.fields.items()) if name not in _UNSIGNED]
         return base64.b64encode(hmac.digest(self._secret, _utf8("".join(values)) + request.body, "sha1"))
 
 
