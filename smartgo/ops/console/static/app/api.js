@@ -119,6 +119,9 @@ export function may(scope) {
   return scopes.includes("admin") || scopes.includes(scope);
 }
 
+// Whether the session is an account's whose rights depend on the topic and the group.
+export const limited = () => session.value?.limited ?? false;
+
 // -- jobs --------------------------------------------------------------------------------------------------------
 
 // Follow a job until it ends; `told` is called with each state.

@@ -1,4 +1,4 @@
-// The login with a token, or read-only access without one where that is allowed.
+// The login with an account of access control or a token, or read-only access without one where that is allowed.
 import { html, useState } from "./html.js";
 import { logIn, loginWanted, session } from "./api.js";
 import { LANGUAGES, language, setLanguage, t } from "./i18n.js";
@@ -6,7 +6,11 @@ import { Logo } from "./icons.js";
 import { Button, Field } from "./parts.js";
 
 export function Login() {
-  const [token, setToken] = useState("");
+  const accounts = session.value?.accounts ?? false;
+  const [byToken, setByToken] = useState(false);
+  const [key, setKey] = useState("");
+  const [token, setToken] = useState(""); // or the secret key of the account
+  const withKey = accounts && !byToken;
   const [error, setError] = useState("");
   const [busy, setBusy] = useState(false);
   const mayLook = (session.value?.scopes.length ?? 0) > 0;
@@ -21,7 +25,7 @@ export function Login() {
     try {
       // The field also accepts a whole login link.
       const code = /#login=([\w-]+)$/.exec(written)?.[1];
-      await logIn(code ? { code } : { token: written });
+      await logIn(withKey ? { accessKey: key.trim(), secretKey: written } : code ? { code } : { token: written });
     } catch (problem) {
       setError(problem.message);
     }
@@ -33,19 +37,25 @@ export function Login() {
       <${Logo} size=${44} />
       <h1 id="login-title">${t("login.title")}</h1>
       <p class="faint">${t("login.about")}</p>
-      <${Field} label=${t("login.token")} hint=${t("login.hint")} error=${error}>
+      ${withKey &&
+      html`<${Field} label=${t("login.key")}>
+        ${(field) =>
+          html`<input ...${field} class="mono" autocomplete="username" autofocus spellcheck=${false} value=${key} onInput=${(event) => setKey(event.currentTarget.value)} />`}
+      <//>`}
+      <${Field} key=${withKey} label=${t(withKey ? "login.secret" : "login.token")} hint=${withKey ? undefined : t("login.hint")} error=${error}>
         ${(field) =>
           html`<input
             ...${field}
             type="password"
             class="mono"
             autocomplete="current-password"
-            autofocus
+            autofocus=${!withKey}
             value=${token}
             onInput=${(event) => setToken(event.currentTarget.value)}
           />`}
       <//>
-      <button type="submit" class="button button-primary button-full" disabled=${busy || !token.trim()}>${t("login.action")}</button>
+      <button type="submit" class="button button-primary button-full" disabled=${busy || !token.trim() || (withKey && !key.trim())}>${t("login.action")}</button>
+      ${accounts && html`<${Button} kind="ghost" class="button-full" onClick=${() => (setByToken(!byToken), setToken(""), setError(""))}>${t(byToken ? "login.by.account" : "login.by.token")}<//>`}
       ${mayLook &&
       html`<${Button} kind="ghost" class="button-full" onClick=${() => (loginWanted.value = false)}>${t("login.look")}<//>`}
       <p class="login-foot">

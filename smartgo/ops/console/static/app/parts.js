@@ -1,5 +1,6 @@
 // Small components that every page uses.
 import { cx, html, useEffect, useState } from "./html.js";
+import { limited, may, session } from "./api.js";
 import { t } from "./i18n.js";
 import { Icon } from "./icons.js";
 import { ago, time, zone } from "./format.js";
@@ -44,12 +45,25 @@ export function Stat({ label, value, note, tone, href }) {
   return href ? html`<a class="stat" href=${href}>${inside}</a>` : html`<div class="stat">${inside}</div>`;
 }
 
-export function Button({ kind = "plain", icon, small, busy, children, class: extra, ...more }) {
+// Why the account that is logged in may not do what is for administrators alone.
+export const lacking = () => t("account.lacks", { name: session.value.name });
+
+// Return why a button is disabled, "" where it is not, null where it is not shown: sessions of accounts show what they
+// lack. `needs`: a scope; `refused`: the reason why the account may not, "" where it may (see rights.js).
+function hindrance(needs, refused) {
+  if (!limited()) return !needs || may(needs) ? "" : null;
+  return refused ?? (needs ? lacking() : "");
+}
+
+export function Button({ kind = "plain", icon, small, busy, children, class: extra, needs, refused, ...more }) {
+  const why = hindrance(needs, refused);
+  if (why === null) return null;
   return html`<button
     type="button"
     ...${more}
     class=${cx("button", `button-${kind}`, small && "button-small", !children && "button-icon", extra)}
-    disabled=${more.disabled || busy}
+    disabled=${more.disabled || busy || why !== ""}
+    title=${why || more.title}
     aria-busy=${busy ? "true" : undefined}
   >
     ${busy ? html`<span class="spinner" aria-hidden="true"></span>` : icon && html`<${Icon} name=${icon} size=${16} />`}
@@ -57,7 +71,10 @@ export function Button({ kind = "plain", icon, small, busy, children, class: ext
   </button>`;
 }
 
-export function LinkButton({ kind = "plain", icon, children, small, ...more }) {
+export function LinkButton({ kind = "plain", icon, children, small, needs, refused, ...more }) {
+  const why = hindrance(needs, refused);
+  if (why === null) return null;
+  if (why) return html`<${Button} kind=${kind} icon=${icon} small=${small} disabled title=${why}>${children}<//>`;
   return html`<a ...${more} class=${cx("button", `button-${kind}`, small && "button-small")}>
     ${icon && html`<${Icon} name=${icon} size=${16} />`}<span>${children}</span>
   </a>`;

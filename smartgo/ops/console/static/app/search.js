@@ -1,6 +1,6 @@
 // The search in the top bar: topics, groups and clients by part of their name, messages of any topic by key or id.
 import { cx, html, useEffect, useRef, useState } from "./html.js";
-import { get } from "./api.js";
+import { get, limited } from "./api.js";
 import { t } from "./i18n.js";
 import { Icon } from "./icons.js";
 import { go } from "./router.js";
@@ -15,7 +15,7 @@ const LISTS = [
 
 async function found(text, abort) {
   const lists = await Promise.all(
-    LISTS.map(async ([kind, where, name, target]) => {
+    LISTS.filter(([kind]) => kind !== "clients" || !limited()).map(async ([kind, where, name, target]) => {
       const page = await get(where, { q: text, limit: FEW }, abort);
       return page.items.map((one) => ({ kind, name: name(one), target: target(one) }));
     }),
@@ -23,9 +23,9 @@ async function found(text, abort) {
   const rows = lists.flat();
   const names = new Set();
   const own = rows.filter((one) => !names.has(`${one.kind} ${one.name}`) && names.add(`${one.kind} ${one.name}`));
-  if (/^[0-9a-fA-F]{32}([0-9a-fA-F]{8})?$/.test(text)) {
+  if (/^[0-9a-fA-F]{32}([0-9a-fA-F]{8})?$/.test(text) && !limited()) {
     own.unshift({ kind: "messages", name: text, target: [["messages", text]] });
-  } else if (text.length >= SHORTEST) {
+  } else if (text.length >= SHORTEST && !limited()) {
     // Every topic has an index of its own: they are searched when somebody chooses that, not at every letter.
     own.push({ kind: "messages", name: t("search.anywhere", { word: text }), target: [["messages"], { by: "any", word: text }] });
   }

@@ -1,7 +1,7 @@
 // The frame around every page: navigation, the top bar with cluster, health and search, and the login.
 import { AlarmBadge, useAlarm } from "./alarm.js";
 import { cx, html, signal, useEffect, useState } from "./html.js";
-import { loginWanted, logOut, may, online, session } from "./api.js";
+import { limited, loginWanted, logOut, may, online, session } from "./api.js";
 import { askBrokers, masterless } from "./brokers.js";
 import { attempt, Overlays } from "./dialog.js";
 import { zone } from "./format.js";
@@ -9,7 +9,7 @@ import { LANGUAGES, language, setLanguage, t } from "./i18n.js";
 import { Icon, Logo } from "./icons.js";
 import { showKeys } from "./keys.js";
 import { Login } from "./login.js";
-import { Button, Empty, Failure, Skeleton } from "./parts.js";
+import { Button, Empty, Failure, lacking, Skeleton } from "./parts.js";
 import { PAGES, SECTIONS } from "./places.js";
 import { useResource } from "./resource.js";
 import { href, place } from "./router.js";
@@ -18,6 +18,12 @@ import { keep } from "./store.js";
 import { nextTheme, theme } from "./theme.js";
 
 const navOpen = signal(false);
+
+// Why the session may not open a page; null where it may.
+function closed(page) {
+  if (limited()) return page.open ? null : lacking();
+  return page.scope && !may(page.scope) ? t("page.forbidden", { scope: t(`scope.${page.scope}`) }) : null;
+}
 
 function Nav({ current }) {
   function narrow() {
@@ -33,7 +39,7 @@ function Nav({ current }) {
       <span>smartgo</span>
     </a>
     ${SECTIONS.map((section) => {
-      const pages = PAGES.filter((one) => one.section === section && (!one.scope || may(one.scope)));
+      const pages = PAGES.filter((one) => one.section === section && !closed(one));
       return (
         pages.length > 0 &&
         html`<div class="nav-section" key=${section}>
@@ -98,7 +104,7 @@ function Account() {
     return html`<span class="bar-readonly" title=${t("bar.readonly.why")}>${t("bar.readonly")}</span>
       <${Button} small kind="primary" onClick=${() => (loginWanted.value = true)}>${t("login.action")}<//>`;
   }
-  return html`<span class="bar-user" title=${who.scopes.join(", ")}><${Icon} name="user" size=${15} />${who.name}</span>
+  return html`<span class="bar-user" title=${who.limited ? t("account.limited") : who.scopes.join(", ")}><${Icon} name="user" size=${15} />${who.name}</span>
     <${Button}
       small
       kind="ghost"
@@ -122,7 +128,7 @@ function Bar() {
     >
       <${Icon} name="menu" />
     </button>
-    <${ClusterName} />
+    ${!limited() && html`<${ClusterName} />`}
     <${Search} />
     <div class="bar-tools">
       ${!online.value && html`<span class="bar-offline" role="alert">${t("bar.offline")}</span>`}
@@ -173,8 +179,9 @@ function Content({ page, parts, query }) {
 export function Shell() {
   const { parts, query } = place.value;
   useAlarm();
-  const [id = "overview", ...rest] = parts;
+  const [id = limited() ? "topics" : "overview", ...rest] = parts;
   const page = PAGES.find((one) => one.id === id);
+  const why = page && closed(page);
   useEffect(() => {
     navOpen.value = false;
     document.getElementById("main")?.scrollTo(0, 0);
@@ -186,8 +193,8 @@ export function Shell() {
       ${navOpen.value && html`<div class="nav-shade" onClick=${() => (navOpen.value = false)}></div>`}
       <${Bar} />
       <main id="main" class="main" tabindex="-1">
-        ${page?.scope && !may(page.scope)
-          ? html`<${Empty} icon="tokens" title=${t("page.forbidden", { scope: t(`scope.${page.scope}`) })}>
+        ${why
+          ? html`<${Empty} icon="tokens" title=${why}>
               ${!session.value?.csrfToken && html`<${Button} kind="primary" onClick=${() => (loginWanted.value = true)}>${t("login.action")}<//>`}
             <//>`
           : page

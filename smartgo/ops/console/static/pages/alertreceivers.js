@@ -1,6 +1,6 @@
 // Receivers of alert notices: the state of delivery, and a test.
 import { html } from "../app/html.js";
-import { get, may, path, post } from "../app/api.js";
+import { get, path, post } from "../app/api.js";
 import { attempt, openDialog } from "../app/dialog.js";
 import { number } from "../app/format.js";
 import { t } from "../app/i18n.js";
@@ -27,7 +27,7 @@ export function AlertReceivers() {
     { id: "sent", title: t("receiver.sent"), num: true, cell: (one) => number(one.sent) },
     { id: "failed", title: t("receiver.failed"), num: true, hide: true, cell: (one) => html`${number(one.failed)}${one.dropped > 0 && html` <span class="tone-bad">${t("receiver.dropped", { n: number(one.dropped) })}</span>`}` },
     { id: "last", title: t("receiver.last"), hide: true, cell: (one) => (one.lastSentMs ? html`<span class="nowrap"><${Time} ms=${one.lastSentMs} relative /></span>` : "–") },
-    { id: "actions", title: "", tight: true, cell: (one) => may("admin") && html`<${Button} small icon="send" onClick=${() => test(one)}>${t("receiver.test")}<//>` },
+    { id: "actions", title: "", tight: true, cell: (one) => html`<${Button} needs="admin" small icon="send" onClick=${() => test(one)}>${t("receiver.test")}<//>` },
   ];
   return html`<${Card} title=${t("alerts.tab.receivers")} flush>
     <${Loaded} from=${found}>

@@ -1,6 +1,6 @@
 // Alert rules and their thresholds.
 import { html, useState } from "../app/html.js";
-import { get, may, path, put } from "../app/api.js";
+import { get, path, put } from "../app/api.js";
 import { attempt, openDialog } from "../app/dialog.js";
 import { duration } from "../app/format.js";
 import { t } from "../app/i18n.js";
@@ -57,7 +57,7 @@ export function AlertRules() {
     { id: "seconds", title: t("alerts.for"), num: true, cell: (one) => (one.seconds ? duration(one.seconds) : t("alerts.atonce")) },
     { id: "marks", title: "", cell: (one) => html`<span class="badges">${!one.enabled && html`<${Badge} tone="warn">${t("alerts.off")}<//>`}${set(one) && html`<${Badge} tone="info">${t("alerts.set")}<//>`}</span>` },
     { id: "prometheus", title: "Prometheus", hide: true, cell: (one) => (one.prometheus ? html`<code class="sub">${one.prometheus}</code>` : html`<span class="faint">–</span>`) },
-    { id: "actions", title: "", tight: true, cell: (one) => may("admin") && html`<${Button} small icon="edit" onClick=${() => edit(one)} aria-label=${t("config.edit", { name: ruleName(one.name) })} title=${t("config.edit", { name: ruleName(one.name) })} />` },
+    { id: "actions", title: "", tight: true, cell: (one) => html`<${Button} needs="admin" small icon="edit" onClick=${() => edit(one)} aria-label=${t("config.edit", { name: ruleName(one.name) })} title=${t("config.edit", { name: ruleName(one.name) })} />` },
   ];
   return html`<${Card} flush>
     <${Loaded} from=${found}>

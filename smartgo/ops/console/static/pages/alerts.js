@@ -115,9 +115,9 @@ function Silences() {
     { id: "until", title: t("silence.until"), cell: (one) => html`<span class="nowrap"><${Time} ms=${one.untilMs} /></span>` },
     { id: "who", title: t("column.who"), cell: (one) => html`<span class="name">${one.who}</span>` },
     { id: "comment", title: t("silence.comment"), cell: (one) => one.comment },
-    { id: "actions", title: "", tight: true, cell: (one) => may("admin") && html`<${Button} small icon="alerts" onClick=${() => end(one)}>${t("silence.end")}<//>` },
+    { id: "actions", title: "", tight: true, cell: (one) => html`<${Button} needs="admin" small icon="alerts" onClick=${() => end(one)}>${t("silence.end")}<//>` },
   ];
-  return html`<${Card} title=${t("alerts.tab.silences")} flush actions=${may("admin") && html`<${Button} small icon="plus" onClick=${create}>${t("silence.new")}<//>`}>
+  return html`<${Card} title=${t("alerts.tab.silences")} flush actions=${html`<${Button} needs="admin" small icon="plus" onClick=${create}>${t("silence.new")}<//>`}>
     <${Loaded} from=${found}>
       ${(rows) => (rows.length ? html`<${Table} columns=${columns} rows=${rows} label=${t("alerts.tab.silences")} rowKey=${(one) => one.id} />` : html`<${Empty} icon="alerts" title=${t("silence.none")}>${t("silence.none.text")}<//>`)}
     <//>

@@ -1,6 +1,6 @@
 // Backups of a broker's store: how the last one went, and a button that begins one.
 import { html, useState } from "../app/html.js";
-import { get, may, path, post } from "../app/api.js";
+import { get, path, post } from "../app/api.js";
 import { attempt, openDialog } from "../app/dialog.js";
 import { bytes, number } from "../app/format.js";
 import { t } from "../app/i18n.js";
@@ -17,7 +17,7 @@ export function Backups({ name, id }) {
   const running = backup.data?.state === "running";
   return html`<${Card}
     title=${t("backup.title")}
-    actions=${may("admin") && html`<${Button} small icon="plus" disabled=${running} onClick=${begin}>${t("backup.begin")}<//>`}
+    actions=${html`<${Button} needs="admin" small icon="plus" disabled=${running} onClick=${begin}>${t("backup.begin")}<//>`}
   >
     <p class="soft">${t("backup.text")}</p>
     <${Loaded} from=${backup} lines=${2}>

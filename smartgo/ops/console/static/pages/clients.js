@@ -1,6 +1,6 @@
 // Connected clients; and one client: its groups, and the details that it reports.
 import { html, useState } from "../app/html.js";
-import { del, get, may, path } from "../app/api.js";
+import { del, get, path } from "../app/api.js";
 import { attempt, openDialog, toast } from "../app/dialog.js";
 import { number, rate } from "../app/format.js";
 import { t, tn } from "../app/i18n.js";
@@ -66,7 +66,7 @@ function Client({ id, group }) {
   return html`<${Page}
     title=${id}
     crumbs=${[[t("nav.clients"), "#/clients"]]}
-    actions=${may("admin") && groups.data && html`<${Button} kind="danger-plain" icon="stop" onClick=${end}>${t("client.close")}<//>`}
+    actions=${groups.data && html`<${Button} needs="admin" kind="danger-plain" icon="stop" onClick=${end}>${t("client.close")}<//>`}
   >
     <${Loaded} from=${groups}>
       ${({ items: rows }) => {

@@ -141,7 +141,7 @@ function Members({ broker, done }) {
     { id: "name", title: t("column.role"), cell: (one) => html`<${Health} well=${!unwell(one)}>${one.id === 0 ? t("role.master") : t("role.slave", { id: one.id })} <${ProcessBadge} one=${one} /><${RefusalBadge} one=${one} /><//>` },
     { id: "address", title: t("column.address"), cell: (one) => html`<code>${one.address}</code>` },
     { id: "seen", title: t("broker.seen"), cell: (one) => html`<${Time} ms=${one.lastSeenMs} relative />` },
-    { id: "forget", title: "", tight: true, cell: (one) => may("admin") && one.state === "missing" && html`<${Button} small kind="danger-plain" onClick=${() => forget(one)}>${t("broker.forget")}<//>` },
+    { id: "forget", title: "", tight: true, cell: (one) => one.state === "missing" && html`<${Button} needs="admin" small kind="danger-plain" onClick=${() => forget(one)}>${t("broker.forget")}<//>` },
   ];
   return html`<${Card} title=${t("broker.members")} flush>
     <${Table} columns=${columns} rows=${broker.members} label=${t("broker.members")} rowKey=${(one) => one.id} />

@@ -1,6 +1,6 @@
 // The history of settings, with undo.
 import { html, useState } from "../app/html.js";
-import { may, path, post } from "../app/api.js";
+import { path, post } from "../app/api.js";
 import { attempt, confirm } from "../app/dialog.js";
 import { t } from "../app/i18n.js";
 import { Badge, Button, Card, Empty, Time } from "../app/parts.js";
@@ -34,7 +34,7 @@ export function ConfigHistory({ query }) {
       id: "actions",
       title: "",
       tight: true,
-      cell: (one) => one.undoable && may("admin") && html`<${Button} small icon="undo" onClick=${() => undo(one)} aria-label=${t("config.undo.of", { name: one.name, id: one.id })}>${t("config.undo")}<//>`,
+      cell: (one) => one.undoable && html`<${Button} needs="admin" small icon="undo" onClick=${() => undo(one)} aria-label=${t("config.undo.of", { name: one.name, id: one.id })}>${t("config.undo")}<//>`,
     },
   ];
   return html`<${Card} flush>

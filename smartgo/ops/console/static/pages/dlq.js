@@ -120,7 +120,7 @@ function Letters({ group, query }) {
     crumbs=${[[t("nav.dlq"), "#/dlq"]]}
     actions=${html`<${LinkButton} icon="groups" href=${href(["groups", group])}>${t("dlq.group")}<//>
       ${page?.total > 0 && html`<${Button} icon="download" onClick=${() => attempt(async () => save(await file(path`/dlq/${group}/export`), `${group}-dead.jsonl`))}>${t("dlq.export")}<//>`}
-      ${may("publish") && open > 0 && html`<${Button} icon="check" onClick=${() => acknowledge(null)}>${t("dlq.ack.all", { n: number(open) })}<//>
+      ${open > 0 && html`<${Button} needs="publish" icon="check" onClick=${() => acknowledge(null)}>${t("dlq.ack.all", { n: number(open) })}<//>
       <${Button} kind="primary" icon="send" onClick=${() => resend(null)}>${t("dlq.resend.all", { n: number(open) })}<//>`}`}
   >
     <${Card} flush>

@@ -1,6 +1,6 @@
 // Consumer groups: the list, and one group with lag over time, members, offsets.
 import { html, useMemo, useState } from "../app/html.js";
-import { del, get, may, path } from "../app/api.js";
+import { del, get, path } from "../app/api.js";
 import { attempt, confirm, openDialog } from "../app/dialog.js";
 import { ago, duration, durationMs, number, rate, short } from "../app/format.js";
 import { t, tn } from "../app/i18n.js";
@@ -55,7 +55,7 @@ function List({ query }) {
     { id: "drain", title: t("column.drain"), num: true, hide: true, cell: (one) => told(one, ({ progress }) => drain(progress)) },
     { id: "retry", title: t("column.retryMax"), sort: "retryMax", num: true, hide: true, cell: (one) => number(one.retryMax) },
   ];
-  return html`<${Page} title=${t("nav.groups")} actions=${may("admin") && html`<${Button} kind="primary" icon="plus" onClick=${create}>${t("group.new")}<//>`}>
+  return html`<${Page} title=${t("nav.groups")} actions=${html`<${Button} needs="admin" kind="primary" icon="plus" onClick=${create}>${t("group.new")}<//>`}>
     <${Card} flush>
       <${RemoteTable}
         where="/groups"
@@ -90,10 +90,10 @@ function Group({ name, tab, query }) {
     title=${name}
     crumbs=${[[t("nav.groups"), "#/groups"]]}
     actions=${data &&
-    html`<${LinkButton} icon="dlq" href=${href(["dlq", name])}>${t("nav.dlq")}<//>
-      <${LinkButton} icon="explain" href=${href(["explain"], { group: name })}>${t("nav.explain")}<//>
-      ${may("admin") && html`<${Button} icon="edit" onClick=${edit}>${t("action.edit")}<//>`}
-      ${may("admin") && html`<${Button} kind="danger-plain" icon="trash" onClick=${remove}>${t("action.delete")}<//>`}`}
+    html`<${LinkButton} icon="dlq" needs="read" href=${href(["dlq", name])}>${t("nav.dlq")}<//>
+      <${LinkButton} icon="explain" needs="read" href=${href(["explain"], { group: name })}>${t("nav.explain")}<//>
+      <${Button} needs="admin" icon="edit" onClick=${edit}>${t("action.edit")}<//>
+      <${Button} needs="admin" kind="danger-plain" icon="trash" onClick=${remove}>${t("action.delete")}<//>`}
   >
     <${Loaded} from=${group}>
       ${(one) => html`<div class="stats">

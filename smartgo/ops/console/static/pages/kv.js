@@ -35,7 +35,7 @@ export default function Kv({ query }) {
       cell: (one) => may("admin") && html`<span class="badges"><${Button} small icon="edit" onClick=${() => edit(one)} aria-label=${t("action.edit")} title=${t("action.edit")} /><${Button} small icon="trash" kind="danger-plain" onClick=${() => remove(one)} aria-label=${t("action.delete")} title=${t("action.delete")} /></span>`,
     },
   ];
-  return html`<${Page} title=${t("nav.kv")} about=${t("kv.about")} actions=${may("admin") && html`<${Button} kind="primary" icon="plus" onClick=${() => edit(null)}>${t("kv.new")}<//>`}>
+  return html`<${Page} title=${t("nav.kv")} about=${t("kv.about")} actions=${html`<${Button} needs="admin" kind="primary" icon="plus" onClick=${() => edit(null)}>${t("kv.new")}<//>`}>
     <${Card} flush>
       <form class="table-bar" onSubmit=${submit}>
         <${Field} inline label=${t("kv.namespace")}>${(field) => html`<input ...${field} class="mono" required pattern="[a-zA-Z0-9_.%\\-]+" value=${wanted} onInput=${(event) => setWanted(event.currentTarget.value)} />`}<//>

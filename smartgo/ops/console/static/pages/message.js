@@ -1,6 +1,6 @@
 // One message: its body in several formats, its properties, the bytes of its record, and its delivery state.
 import { cx, html, useState } from "../app/html.js";
-import { file, get, may, path, post } from "../app/api.js";
+import { file, get, limited, path, post } from "../app/api.js";
 import { attempt, confirm, openDialog } from "../app/dialog.js";
 import { bytes, number, time } from "../app/format.js";
 import { t } from "../app/i18n.js";
@@ -15,7 +15,9 @@ const TABS = ["body", "properties", "record", "delivery", "history"];
 
 export function Message({ id, query }) {
   const which = { topic: query.topic, broker: query.broker };
-  const message = useResource((abort) => get(path`/messages/${id}`, which, abort), [id, which.topic, which.broker]);
+  // An account with limits names the topic and the place in it: an id could be a message's of any topic.
+  const place = limited() && query.offset !== undefined && { ...which, queueId: query.queue, offset: query.offset };
+  const message = useResource((abort) => (place ? get("/messages/at", place, abort) : get(path`/messages/${id}`, which, abort)), [id, which, place]);
   const tab = TABS.includes(query.tab) ? query.tab : "body";
   if (message.error?.status === 404 || message.error?.status === 400) return html`<${Missing} id=${id} query=${query} error=${message.error} />`;
   const one = message.data;
@@ -33,9 +35,9 @@ export function Message({ id, query }) {
     title=${t("message.title")}
     crumbs=${[[t("nav.messages"), href(["messages"], { topic: query.topic })]]}
     actions=${one &&
-    html`<${Button} icon="download" onClick=${() => attempt(() => download(one))}>${t("message.download")}<//>
-      ${may("publish") && html`<${Button} icon="send" onClick=${resend}>${t("message.resend")}<//>`}
-      <${LinkButton} icon="explain" href=${href(["explain"], { id: one.offsetId, topic: one.topic, broker: one.broker })}>${t("nav.explain")}<//>`}
+    html`<${Button} icon="download" needs="read" onClick=${() => attempt(() => download(one))}>${t("message.download")}<//>
+      <${Button} needs="publish" icon="send" onClick=${resend}>${t("message.resend")}<//>
+      <${LinkButton} icon="explain" needs="read" href=${href(["explain"], { id: one.offsetId, topic: one.topic, broker: one.broker })}>${t("nav.explain")}<//>`}
   >
     <${Loaded} from=${message} lines=${8}>
       ${(found) => html`<${Card}>
@@ -204,7 +206,7 @@ function Delivery({ message }) {
       tight: true,
       cell: (one) => html`<span class="badges">
         <${LinkButton} small href=${href(["explain"], { id: message.offsetId, ...which, group: one.group })}>${t("delivery.why")}<//>
-        ${may("admin") && html`<${Button} small onClick=${() => consume(one.group)}>${t("delivery.consume")}<//>`}
+        <${Button} needs="admin" small onClick=${() => consume(one.group)}>${t("delivery.consume")}<//>
       </span>`,
     },
   ];

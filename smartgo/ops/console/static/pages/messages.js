@@ -1,6 +1,6 @@
 // Message search: by key, by id, by time, or from a queue offset.
 import { html, useEffect, useRef, useState } from "../app/html.js";
-import { addressOf, del, follow, get, may, path, post } from "../app/api.js";
+import { addressOf, del, follow, get, limited, may, path, post } from "../app/api.js";
 import { askBrokers } from "../app/brokers.js";
 import { attempt } from "../app/dialog.js";
 import { fromInput, number, toInput } from "../app/format.js";
@@ -14,6 +14,7 @@ import { messageColumns, messagePlace } from "./messagetable.js";
 import { NameField } from "./topicfield.js";
 
 const MODES = ["key", "id", "any", "time", "queue"];
+const OPEN = ["key", "queue"]; // for accounts whose rights depend on the topic: the others are jobs, or ask for any topic
 const STATES = { running: "info", done: "good", failed: "bad", cancelled: "warn" };
 
 export default function Messages({ parts, query }) {
@@ -21,11 +22,13 @@ export default function Messages({ parts, query }) {
 }
 
 function Search({ query }) {
-  const mode = MODES.includes(query.by) ? query.by : query.queue !== undefined ? "queue" : "key";
+  const modes = limited() ? OPEN : MODES;
+  const mode = modes.includes(query.by) ? query.by : query.queue !== undefined ? "queue" : "key";
+  const keyed = limited() && mode === "key" && query.topic && query.word;
   return html`<${Page} title=${t("nav.messages")}>
     <${Card}>
       <div class="choices" role="radiogroup" aria-label=${t("search.by")}>
-        ${MODES.map(
+        ${modes.map(
           (one) => html`<label key=${one} class=${`choice ${one === mode ? "choice-chosen" : ""}`}>
             <input type="radio" name="by" value=${one} checked=${one === mode} onChange=${() => go(["messages"], { by: one, topic: query.topic }, true)} />
             ${t(`search.by.${one}`)}
@@ -36,8 +39,9 @@ function Search({ query }) {
     <//>
     ${mode === "queue" && query.topic && query.broker && query.queue !== undefined && html`<${Piece} query=${query} />`}
     ${mode === "any" && query.word && html`<${Anywhere} key=${query.word} word=${query.word} />`}
+    ${keyed && html`<${Keyed} key=${`${query.topic} ${query.word}`} topic=${query.topic} word=${query.word} />`}
     ${query.job && mode !== "queue" && html`<${Found} key=${query.job} id=${query.job} />`}
-    ${!query.job && mode !== "queue" && !(mode === "any" && query.word) && html`<${Card}><${Empty} icon="messages" title=${t("search.start")}>${t(`search.start.${mode}`)}<//><//>`}
+    ${!query.job && !keyed && mode !== "queue" && !(mode === "any" && query.word) && html`<${Card}><${Empty} icon="messages" title=${t("search.start")}>${t(`search.start.${mode}`)}<//><//>`}
   <//>`;
 }
 
@@ -58,6 +62,10 @@ function Form({ mode, query }) {
     }
     if (mode === "any") {
       go(["messages"], { by: "any", word: word.trim() }, true);
+      return;
+    }
+    if (limited()) {
+      go(["messages"], { by: "key", topic, word: word.trim() }, true);
       return;
     }
     if (mode === "id" && !topic) {
@@ -122,6 +130,19 @@ async function isOffsetId(word) {
   } catch {
     return false;
   }
+}
+
+// The newest messages with a key, without a job.
+function Keyed({ topic, word }) {
+  const found = useResource((abort) => get("/messages", { topic, key: word }, abort), [topic, word]);
+  return html`<${Card} flush>
+    <${Loaded} from=${found}>
+      ${({ items }) =>
+        items.length
+          ? html`<${Table} columns=${messageColumns()} rows=${items} label=${t("nav.messages")} rowKey=${(one) => one.offsetId} rowPlace=${messagePlace} />`
+          : html`<${Empty} icon="messages" title=${t("search.nothing")} />`}
+    <//>
+  <//>`;
 }
 
 // A search job that is running or has ended.

@@ -1,12 +1,14 @@
 // A table of messages, used by all pages that list some.
 import { html } from "../app/html.js";
+import { limited } from "../app/api.js";
 import { bytes, number, time } from "../app/format.js";
 import { t } from "../app/i18n.js";
 import { Badge } from "../app/parts.js";
 import { href } from "../app/router.js";
 
 export function messagePlace(one) {
-  return [["messages", one.offsetId], { topic: one.topic, broker: one.broker }];
+  const place = limited() ? { queue: one.queueId, offset: one.queueOffset } : {};
+  return [["messages", one.offsetId], { topic: one.topic, broker: one.broker, ...place }];
 }
 
 // Return the columns; `topic`: whether rows can be of several topics.

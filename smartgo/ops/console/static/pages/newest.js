@@ -1,6 +1,6 @@
 // The newest messages of a topic, live.
 import { html, useMemo } from "../app/html.js";
-import { get, may } from "../app/api.js";
+import { get, limited, may } from "../app/api.js";
 import { number } from "../app/format.js";
 import { t } from "../app/i18n.js";
 import { Badge, Button, Card, Empty, Failure, LinkButton, Missing, Skeleton } from "../app/parts.js";
@@ -38,7 +38,7 @@ export function Newest({ topic }) {
   else if (rows.length) inside = html`<${Table} columns=${messageColumns()} rows=${rows} label=${t("topic.tab.messages")} rowKey=${rowName} rowPlace=${messagePlace} />`;
   else {
     inside = html`<${Empty} icon="messages" title=${t("topic.newest.none")}>
-      ${may("publish") && topic.kind === "normal" ? html`<a href=${href(["send"], { topic: name })}>${t("nav.send")}</a>` : t("topic.newest.none.text")}
+      ${(may("publish") || limited()) && topic.kind === "normal" ? html`<a href=${href(["send"], { topic: name })}>${t("nav.send")}</a>` : t("topic.newest.none.text")}
     <//>`;
   }
   return html`<${Card}

@@ -58,8 +58,8 @@ export function Positions({ group, onMoved }) {
       tight: true,
       cell: (one) => html`<span class="badges">
         <${Button} small onClick=${() => show(one)}>${t("action.show")}<//>
-        ${may("admin") && one.undoable && html`<${Button} small icon="undo" onClick=${() => undo(one)}>${t("positions.undo")}<//>`}
-        ${may("admin") && html`<${Button} small kind="ghost" icon="trash" onClick=${() => forget(one)} aria-label=${t("positions.forget")} title=${t("positions.forget")} />`}
+        ${one.undoable && html`<${Button} needs="admin" small icon="undo" onClick=${() => undo(one)}>${t("positions.undo")}<//>`}
+        <${Button} needs="admin" small kind="ghost" icon="trash" onClick=${() => forget(one)} aria-label=${t("positions.forget")} title=${t("positions.forget")} />
       </span>`,
     },
   ];
@@ -141,8 +141,8 @@ function Plan({ plan, onApply, onUndo, onClose }) {
   ];
   return html`<${Card}
     title=${html`${t("positions.plan")} · ${plan.topic} <${Badge} tone=${TONES[plan.state]}>${t(`plan.${plan.state}`)}<//>`}
-    actions=${html`${may("admin") && plan.state === "planned" && html`<${Button} kind="primary" small icon="check" onClick=${onApply}>${t("positions.apply")}<//>`}
-      ${may("admin") && plan.undoable && html`<${Button} small icon="undo" onClick=${onUndo}>${t("positions.undo")}<//>`}
+    actions=${html`${plan.state === "planned" && html`<${Button} needs="admin" kind="primary" small icon="check" onClick=${onApply}>${t("positions.apply")}<//>`}
+      ${plan.undoable && html`<${Button} needs="admin" small icon="undo" onClick=${onUndo}>${t("positions.undo")}<//>`}
       <${Button} small kind="ghost" icon="close" onClick=${onClose} aria-label=${t("action.close")} />`}
     flush
   >

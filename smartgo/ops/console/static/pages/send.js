@@ -1,10 +1,11 @@
 // The form that sends a message.
 import { html, useState } from "../app/html.js";
-import { may, post } from "../app/api.js";
+import { limited, may, post } from "../app/api.js";
 import { attempt } from "../app/dialog.js";
 import { fromInput, number, time, toInput } from "../app/format.js";
 import { t } from "../app/i18n.js";
 import { Badge, Button, Card, Check, Code, Empty, Facts, Field, LinkButton, Page, Select } from "../app/parts.js";
+import { useRights } from "../app/rights.js";
 import { href } from "../app/router.js";
 import { NameField } from "./topicfield.js";
 
@@ -41,7 +42,8 @@ export default function Send({ query }) {
   const [sent, setSent] = useState([]);
   const [recalled, setRecalled] = useState(() => new Set());
   const [handle, setHandle] = useState("");
-  if (!may("publish")) return html`<${Page} title=${t("nav.send")}><${Card}><${Empty} icon="send" title=${t("send.forbidden")}>${t("send.forbidden.text")}<//><//><//>`;
+  const refused = useRights({ topic })("POST", "/send");
+  if (!may("publish") && !limited()) return html`<${Page} title=${t("nav.send")}><${Card}><${Empty} icon="send" title=${t("send.forbidden")}>${t("send.forbidden.text")}<//><//><//>`;
 
   async function submit(event) {
     event.preventDefault();
@@ -99,7 +101,8 @@ export default function Send({ query }) {
             <${Field} label=${t("column.broker")} hint=${t("send.any")}>${(field) => html`<input ...${field} value=${broker} onInput=${(event) => setBroker(event.currentTarget.value)} />`}<//>
             <${Field} label=${t("column.queue")} hint=${t("send.any")}>${(field) => html`<input ...${field} type="number" min="0" value=${queue} onInput=${(event) => setQueue(event.currentTarget.value)} />`}<//>
           </div>
-          <div class="form-foot"><${Button} kind="primary" icon="send" busy=${busy} type="submit" disabled=${!topic}>${t("action.send")}<//></div>
+          ${topic && refused && html`<p class="hint hint-bad" role="status">${refused}</p>`}
+          <div class="form-foot"><${Button} kind="primary" icon="send" busy=${busy} type="submit" refused=${refused} disabled=${!topic}>${t("action.send")}<//></div>
         </form>
       <//>
       <${Card} title=${t("send.sent")}>
@@ -115,7 +118,7 @@ export default function Send({ query }) {
                 [t("message.id"), html`<a href=${href(["messages", one.offsetId ?? one.messageId], { topic: one.topic, broker: one.broker })}><${Code}>${one.messageId}<//></a>`],
               ]}
             />
-            ${one.recallHandle && html`<div class="form-foot">${recalled.has(one.recallHandle) ? html`<${Badge} tone="warn">${t("recall.done")}<//>` : html`<${Button} small icon="stop" onClick=${() => recall(one.recallHandle)}>${t("recall.action")}<//>`}</div>`}
+            ${one.recallHandle && html`<div class="form-foot">${recalled.has(one.recallHandle) ? html`<${Badge} tone="warn">${t("recall.done")}<//>` : html`<${Button} small icon="stop" needs="publish" onClick=${() => recall(one.recallHandle)}>${t("recall.action")}<//>`}</div>`}
           </div>`,
         )}
       <//>
@@ -123,7 +126,7 @@ export default function Send({ query }) {
         <form class="form" onSubmit=${(event) => (event.preventDefault(), recall(handle.trim()))}>
           <p class="soft">${t("recall.text")}</p>
           <${Field} label=${t("recall.handle")}>${(field) => html`<input ...${field} class="mono" autocomplete="off" spellcheck=${false} value=${handle} onInput=${(event) => setHandle(event.currentTarget.value)} />`}<//>
-          <div class="form-foot"><${Button} type="submit" disabled=${!handle.trim()}>${t("recall.action")}<//></div>
+          <div class="form-foot"><${Button} type="submit" needs="publish" disabled=${!handle.trim()}>${t("recall.action")}<//></div>
         </form>
       <//>
     </div>

@@ -1,6 +1,6 @@
 // The stores of brokers: the list, and one store with its log, disk, retention, damage, scrub, backups and timed messages.
 import { html, useEffect, useState } from "../app/html.js";
-import { get, may, path, post } from "../app/api.js";
+import { get, path, post } from "../app/api.js";
 import { attempt, confirm } from "../app/dialog.js";
 import { ProcessBadge, RefusalBadge } from "../app/brokers.js";
 import { bytes, clock, duration, number, percent, time } from "../app/format.js";
@@ -204,7 +204,7 @@ function Retention({ name, id, state }) {
   }
   return html`<${Card}
     title=${t("retention.title")}
-    actions=${may("admin") && id === 0 && plan.data?.files.length > 0 && html`<${Button} small kind="danger-plain" icon="trash" onClick=${() => remove(plan.data.files)}>${t("retention.remove")}<//>`}
+    actions=${id === 0 && plan.data?.files.length > 0 && html`<${Button} needs="admin" small kind="danger-plain" icon="trash" onClick=${() => remove(plan.data.files)}>${t("retention.remove")}<//>`}
   >
     <p class="soft">${state.enabled ? t("retention.rules", { duration: duration(state.reservedSeconds), hours: state.hours.map((one) => `${one}:00`).join(", ") }) : t("retention.off")}</p>
     ${state.obstacle && html`<p class="hint hint-warn" data-test="obstacle">${t("retention.obstacle", { why: state.obstacle })}</p>`}

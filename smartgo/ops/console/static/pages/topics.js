@@ -1,11 +1,12 @@
 // Topics: the list, and one topic.
 import { html } from "../app/html.js";
-import { del, get, may, path } from "../app/api.js";
+import { del, get, path } from "../app/api.js";
 import { attempt, confirm, openDialog } from "../app/dialog.js";
 import { ago, duration, durationMs, number, rate, short } from "../app/format.js";
 import { t, tn } from "../app/i18n.js";
 import { Badge, Button, Card, Check, Code, Empty, Facts, LinkButton, Loaded, Page, Stat, Tabs, Time } from "../app/parts.js";
 import { useResource } from "../app/resource.js";
+import { useRights } from "../app/rights.js";
 import { go, href, setQuery } from "../app/router.js";
 import { RemoteTable, Table } from "../app/table.js";
 import { emptyTopic } from "./emptying.js";
@@ -64,7 +65,7 @@ function List({ query }) {
   ];
   return html`<${Page}
     title=${t("nav.topics")}
-    actions=${may("admin") && html`<${Button} kind="primary" icon="plus" onClick=${create}>${t("topic.new")}<//>`}
+    actions=${html`<${Button} needs="admin" kind="primary" icon="plus" onClick=${create}>${t("topic.new")}<//>`}
   >
     <${Card} flush>
       <${RemoteTable}
@@ -89,6 +90,7 @@ function List({ query }) {
 function Topic({ name, tab, query }) {
   const topic = useResource((abort) => get(path`/topics/${name}`, null, abort), [name], 10000);
   const data = topic.data;
+  const refused = useRights({ topic: name });
   const tabs = ["messages", "queues", "groups", "charts", "route", "settings"].map((id) => [id, t(`topic.tab.${id}`), href(["topics", name, id])]);
 
   function edit() {
@@ -103,12 +105,12 @@ function Topic({ name, tab, query }) {
     title=${name}
     crumbs=${[[t("nav.topics"), href(["topics"])]]}
     actions=${data &&
-    html`<${LinkButton} icon="search" href=${href(["messages"], { topic: name })}>${t("nav.messages")}<//>
-      <${LinkButton} icon="tail" href=${href(["tail"], { topic: name })}>${t("nav.tail")}<//>
-      ${may("publish") && data.kind === "normal" && html`<${LinkButton} icon="send" href=${href(["send"], { topic: name })}>${t("nav.send")}<//>`}
-      ${may("admin") && html`<${Button} icon="edit" onClick=${edit}>${t("action.edit")}<//>`}
-      ${may("admin") && (data.kind === "normal" || data.kind === "dead") && html`<${Button} icon="right" onClick=${() => emptyTopic(name).then(topic.reload)}>${t("topic.empty")}<//>`}
-      ${may("admin") && own && html`<${Button} kind="danger-plain" icon="trash" onClick=${remove}>${t("action.delete")}<//>`}`}
+    html`<${LinkButton} icon="search" refused=${refused("GET", "/messages")} href=${href(["messages"], { topic: name })}>${t("nav.messages")}<//>
+      <${LinkButton} icon="tail" refused=${refused("GET", "/tail")} href=${href(["tail"], { topic: name })}>${t("nav.tail")}<//>
+      ${data.kind === "normal" && html`<${LinkButton} needs="publish" refused=${refused("POST", "/send")} icon="send" href=${href(["send"], { topic: name })}>${t("nav.send")}<//>`}
+      <${Button} needs="admin" icon="edit" onClick=${edit}>${t("action.edit")}<//>
+      ${(data.kind === "normal" || data.kind === "dead") && html`<${Button} needs="admin" icon="right" onClick=${() => emptyTopic(name).then(topic.reload)}>${t("topic.empty")}<//>`}
+      ${own && html`<${Button} needs="admin" kind="danger-plain" icon="trash" onClick=${remove}>${t("action.delete")}<//>`}`}
   >
     <${Loaded} from=${topic}>
       ${(one) => html`<div class="stats">

@@ -1,6 +1,6 @@
 // Transactions: what no producer has decided yet, and what was given up; resume the check of one.
 import { html, useState } from "../app/html.js";
-import { may, path, post } from "../app/api.js";
+import { path, post } from "../app/api.js";
 import { attempt, confirm } from "../app/dialog.js";
 import { number } from "../app/format.js";
 import { t } from "../app/i18n.js";
@@ -31,7 +31,7 @@ export default function Transactions({ query }) {
   ];
   if (state === "givenUp") {
     columns.push({ id: "givenup", title: t("transactions.givenup"), num: true, cell: (one) => html`<${Time} ms=${one.givenUpMs} relative />` });
-    columns.push({ id: "actions", title: "", tight: true, cell: (one) => may("admin") && one.state === "givenUp" && html`<${Button} small onClick=${() => resume(one)}>${t("transactions.resume")}<//>` });
+    columns.push({ id: "actions", title: "", tight: true, cell: (one) => one.state === "givenUp" && html`<${Button} needs="admin" small onClick=${() => resume(one)}>${t("transactions.resume")}<//>` });
   }
   return html`<${Page} title=${t("nav.transactions")} about=${t("transactions.about")}>
     <${Card} flush>
