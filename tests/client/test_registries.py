@@ -112,7 +112,12 @@ class RegistryTests(TwoRegistries):
         self.assertEqual(len([one for one in events if "no registry answers" in one["log_format"]]), 1)
         failed = producer.send(Message(topic="U", body=b"x"))
         self.pass_time(0.5)
-        self.failureResultOf(failed, NotConnected)
+        error = self.failureResultOf(failed, NotConnected).value
+        for words in (
+            "no registry can be reached: cannot connect to 127.0.0.1:987",
+            "give the client the address of one",
+        ):
+            self.assertIn(words, str(error))
 
     def test_all_wrong(self) -> None:
         """What all registries answer wrongly changes nothing; each is told of in the log once."""

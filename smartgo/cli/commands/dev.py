@@ -26,12 +26,17 @@ from smartgo.env.interfaces import IEnvironment
 from smartgo.errors import SettingError
 from smartgo.node.assembly import ops_place
 from smartgo.node.options import listen_flags, ops_setting
-from smartgo.node.process import process_sweeper
+from smartgo.node.process import PortTaken, process_sweeper, status_of
 from smartgo.node.stalls import StallWatch
 
 if TYPE_CHECKING:
     from smartgo.ops.service import Ops
 
+OTHER_PORTS: Final = (
+    "for other ports: smartgo dev --registry-listen 29876 --listen 20911, and then NAMESRV_ADDR=127.0.0.1:29876 for"
+    " clients and commands (or -r 127.0.0.1:29876)"
+)
+"""Advice where a port is in use."""
 _NUMBER: Final = click.IntRange(1, MOST)
 _COLUMNS: Final[Columns[NodeProcess]] = {
     "node": lambda process: process.node.name,
@@ -105,7 +110,7 @@ def dev(
             await node.start()
             token = None if node.ops is None else LocalToken(env, root, node.ops)
             click.echo(f"registry    {node.registry}")
-            click.echo(f"broker      {node.broker}")
+            click.echo(f"broker      {node.broker}{other_ports(node)}")
             click.echo(f"store       {configuration.store.store_path_root_dir}")
             click.echo(f"durability  {node.durability}")
             click.echo(f"core        {CORE}")
@@ -117,7 +122,13 @@ def dev(
             await node.stop()
             click.echo("Stopped.")
 
-    do(work if shape == ClusterShape(1, 0, 1) else cluster, endless=True)
+    async def started(env: IEnvironment) -> None:
+        try:
+            await (work if shape == ClusterShape(1, 0, 1) else cluster)(env)
+        except PortTaken as error:
+            raise CommandError(f"{error}; {OTHER_PORTS}", status_of(error)) from None
+
+    do(started, endless=True)
 
 
 class LocalCluster:
@@ -198,6 +209,13 @@ class LocalCluster:
 
 def _warn(words: str) -> None:
     click.echo(f"smartgo: {words}", err=True)
+
+
+def other_ports(node: EmbeddedNode) -> str:
+    """Return what to print behind a broker's address: its other ports, and who uses them; empty if it has none."""
+    ports = {"slaves": node.slaves_port, "clients with vipChannelEnabled": node.second_port}
+    known = [f"{port} for {who}" for who, port in ports.items() if port]
+    return f" (also {', '.join(known)})" if known else ""
 
 
 def say_ready(console: Ops | None, token: LocalToken | None, registries: str) -> None:

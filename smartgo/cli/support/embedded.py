@@ -76,6 +76,8 @@ class EmbeddedNode:
     A registry and a broker in this process.
 
     @ivar registry: C{host:port} of the registry; C{broker}: of the broker.
+    @ivar second_port: the broker's port for clients with C{vipChannelEnabled}, if it has one.
+    @ivar slaves_port: the broker's port for slaves, if it may have some.
     @ivar ops: the REST API, if it is served.
     @ivar durability: one line that says which failures an acknowledged message survives.
     """
@@ -134,6 +136,8 @@ class EmbeddedNode:
         self._started: list[Service] = []
         self.registry = configuration.broker.namesrv_addr[0]
         self.broker = self._broker.address
+        self.second_port = configuration.broker.fast_listen_port
+        self.slaves_port = None if configuration.broker.is_slave else configuration.ha_port
         self.durability = durability(configuration.store, configuration.broker.broker_role, one_disk=True)
 
     @property

@@ -25,6 +25,7 @@ from zope.interface import provider
 
 from smartgo.cli.support.output import printable, span
 from smartgo.client.internal import outages
+from smartgo.client.internal.registrycalls import NoRegistryReached
 from smartgo.client.timedrefusals import longest_delay_ms
 from smartgo.env.interfaces import IEnvironment
 from smartgo.env.real import RealEnvironment
@@ -57,6 +58,8 @@ STORE_FAILED: Final = 74
 TRY_AGAIN: Final = 75
 FORBIDDEN: Final = 77
 INTERRUPTED: Final = 130  # as shells have it
+
+ANOTHER_REGISTRY: Final = "-r HOST:PORT, or NAMESRV_ADDR, names another one"
 
 _BY_CODE: Final[Mapping[int, int]] = {
     ResponseCode.TOPIC_NOT_EXIST: MISSING,
@@ -110,6 +113,9 @@ def command_error(error: SmartgoError) -> CommandError:
         return CommandError(str(error), status_of(error))
     if isinstance(error, BadName | MessageIllegal | BadHeader | BadBody | SubscriptionParseFailed):
         return CommandError(str(error), USAGE)
+    if isinstance(error, NoRegistryReached):
+        words = f"no registry can be reached: {str(error.__cause__ or error).rstrip('.')}"
+        return CommandError(f"{words} ({ANOTHER_REGISTRY}; smartgo dev starts one)", TRY_AGAIN)
     if isinstance(error, NotConnected | CallTimedOut):
         return CommandError(str(error), TRY_AGAIN)
     if isinstance(error, PeerRefused):

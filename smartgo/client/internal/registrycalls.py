@@ -37,6 +37,16 @@ def _whole(answer: Command) -> Command:
     return answer
 
 
+class NoRegistryReached(NotConnected):
+    """None of the registries that a client was given could be connected to."""
+
+    def __init__(self, failure: NotConnected) -> None:
+        super().__init__(
+            f"no registry can be reached: {str(failure).rstrip('.')};"
+            " start one there, or give the client the address of one that runs"
+        )
+
+
 class RegistryCalls:
     """
     Requests to one registry of several.
@@ -91,6 +101,8 @@ class RegistryCalls:
                 self._well(address)
                 self._at = at
                 return found
+        if refusal is None and isinstance(failure, NotConnected):
+            raise NoRegistryReached(failure) from failure
         raise refusal or failure
 
     def _ill(self, address: str, error: CallFailed) -> None:

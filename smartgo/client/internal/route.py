@@ -294,7 +294,8 @@ class RouteCache:
             except CallFailed as error:
                 if not self._deaf:
                     self._deaf = True
-                    self._log.warn("no registry answers; the known routes stay in use: {error}", error=error)
+                    why = error.__cause__ or error
+                    self._log.warn("no registry answers; the known routes stay in use: {error}", error=why)
                 return
         if self._deaf:
             self._deaf = False

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import signal
+import socket
 import subprocess
 import sys
 import urllib.request
@@ -12,7 +13,8 @@ import urllib.request
 import click
 from twisted.trial.unittest import SynchronousTestCase
 
-from smartgo.cli.commands.dev import configured
+from smartgo.cli.commands.dev import configured, other_ports
+from smartgo.cli.support.embedded import EmbeddedNode
 from smartgo.core import CORE
 from smartgo.errors import SettingError
 from tests.cli.case import ROOT, smartgo
@@ -52,6 +54,23 @@ class DevTests(SynchronousTestCase):
         self.assertRaises(click.UsageError, configured, FakeEnvironment(), "/d", settings=("x",))
 
 
+class OtherPortsTests(SynchronousTestCase):
+    def told(self, *settings: str) -> str:
+        """Return what is told of the ports of a broker that listens on 21911."""
+        env = FakeEnvironment()
+        given = ("registry.listenPort=29876", "broker.listenPort=21911", *settings)
+        return other_ports(EmbeddedNode(env, configured(env, "/d", settings=given), lambda _: None))
+
+    def test_ports(self) -> None:
+        """All ports of the broker are named with who uses them, and no others."""
+        self.assertEqual(self.told(), " (also 21912 for slaves, 21909 for clients with vipChannelEnabled)")
+        self.assertEqual(
+            self.told("fastPort=20000", "haListenPort=20001"),
+            self.told().replace("21912", "20001").replace("21909", "20000"),
+        )
+        self.assertEqual(self.told("fastPort=off"), " (also 21912 for slaves)")
+
+
 class DevProcessTests(SynchronousTestCase):
     def test_dev(self) -> None:
         """The broker in the foreground says where it is and what it keeps; ctrl-C ends it with 0, its messages stay."""
@@ -71,7 +90,13 @@ class DevProcessTests(SynchronousTestCase):
                 said = b""
                 while b"Ready" not in said and (line := process.stdout.readline()):
                     said += line
-                for word in (registry, f"127.0.0.1:{ports[0]}", data, "ASYNC_FLUSH", f"core        {CORE}"):
+                for word in (
+                    registry,
+                    f"127.0.0.1:{ports[0]} (also {ports[0] + 1} for slaves)",
+                    data,
+                    "ASYNC_FLUSH",
+                    f"core        {CORE}",
+                ):
                     self.assertIn(word.encode(), said)
                 self.assertEqual(smartgo("send", "T", f"round {round_number}", "-r", registry).returncode, 0)
                 token = os.path.join(data, f"cli-{ports[2]}.token")
@@ -107,6 +132,19 @@ class DevProcessTests(SynchronousTestCase):
             result = smartgo("dev", "--data", path, *words)
             self.assertEqual((result.returncode, result.stderr.count(b"\n")), (78, 1), result.stderr)
             self.assertIn(b"Not a directory", result.stderr)
+
+    def test_dev_port(self) -> None:
+        """A port in use ends with 75 and one sentence, which has the options for others."""
+        first = PORTS.take(4)
+        with socket.create_server(("127.0.0.1", first)):
+            for words in ([], ["--registries", "2"]):
+                result = smartgo(
+                    "dev", "--data", self.mktemp(), "--listen", str(first + 1), "--registry-listen", str(first), *words
+                )
+                told = result.stderr.decode()
+                self.assertEqual((result.returncode, told.count("\n")), (75, 1), told)
+                for word in (f"port {first} of 127.0.0.1", "--registry-listen", "--listen", "NAMESRV_ADDR=", "-r "):
+                    self.assertIn(word, told)
 
     def test_dev_store(self) -> None:
         """A store that cannot be opened ends with 74 and one sentence."""

@@ -12,6 +12,7 @@ from twisted.trial.unittest import SynchronousTestCase
 
 from smartgo.cli.support import running
 from smartgo.client.internal.outages import BrokerOutages
+from smartgo.client.internal.registrycalls import NoRegistryReached
 from smartgo.errors import (
     BadName,
     CallFailed,
@@ -166,3 +167,15 @@ class StatusTests(SynchronousTestCase):
         remark = "No topic route info in name server for the topic: Nope\nSee http://example.com for further details."
         found = running.command_error(PeerRefused(17, remark))
         self.assertEqual((found.message, found.exit_code), ("there is no topic Nope", 66))
+
+    def test_no_registry(self) -> None:
+        """Where no registry can be reached, the sentence has the ways to name another one, and the one to start one."""
+        error = NoRegistryReached(NotConnected("cannot connect to 127.0.0.1:9876: Connection refused."))
+        error.__cause__ = NotConnected("cannot connect to 127.0.0.1:9876: Connection refused.")
+        found = running.command_error(error)
+        self.assertEqual(found.exit_code, 75)
+        self.assertEqual(
+            found.message,
+            "no registry can be reached: cannot connect to 127.0.0.1:9876: Connection refused"
+            " (-r HOST:PORT, or NAMESRV_ADDR, names another one; smartgo dev starts one)",
+        )
