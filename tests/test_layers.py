@@ -97,6 +97,7 @@ REAL = {
     os.path.join("smartgo", "env", "refusedwrites.py"),
     os.path.join("smartgo", "env", "writeback.py"),
     os.path.join("smartgo", "spark", "files.py"),
+    os.path.join("smartgo", "spark", "network", "wire.py"),
 }
 """The doors to the world. Spark's executors have no environment, only files to read: these have a door of their own."""
 

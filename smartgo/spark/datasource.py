@@ -22,6 +22,7 @@ from smartgo.errors import SettingError
 from smartgo.spark import pushdown
 from smartgo.spark.columns import check_columns, table_schema
 from smartgo.spark.conditions import of_options
+from smartgo.spark.network.networkoptions import is_network, parse_network
 from smartgo.spark.options import EARLIEST, LATEST, ReadOptions, parse
 from smartgo.spark.stores import find_stores
 from smartgo.spark.tables import plan_table, read_part
@@ -43,14 +44,21 @@ class SmartgoDataSource(DataSource):
 
     def schema(self) -> StructType:
         """Return all columns of the table that the options name."""
+        if is_network(self.options):
+            return _schema(table_schema("messages", parse_network(self.options).corrupt_column))
         options = parse(self.options)
-        return from_arrow_schema(table_schema(options.table, options.corrupt_column), prefer_timestamp_ntz=False)
+        return _schema(table_schema(options.table, options.corrupt_column))
 
     def reader(self, schema: StructType) -> DataSourceReader:
         """Return what reads the columns of C{schema}."""
+        if is_network(self.options):
+            from smartgo.spark.network.batch import NetworkBatchReader  # only its users pay for ssl and the like
+
+            network = parse_network(self.options)
+            return NetworkBatchReader(arrow_columns(schema, "messages", network.corrupt_column), network)
         options = parse(self.options)
         _check_batch(options)
-        columns = arrow_columns(schema, options)
+        columns = arrow_columns(schema, options.table, options.corrupt_column)
         return FilteringReader(columns, options) if options.filter_pushdown else BatchReader(columns, options)
 
     def streamReader(self, schema: StructType) -> DataSourceStreamReader:
@@ -58,7 +66,7 @@ class SmartgoDataSource(DataSource):
         from smartgo.spark.stream import StreamReader
 
         options = parse(self.options)
-        return StreamReader(arrow_columns(schema, options), options)
+        return StreamReader(arrow_columns(schema, options.table, options.corrupt_column), options)
 
     def writer(self, schema: StructType, overwrite: bool) -> DataSourceArrowWriter:
         """Return what sends a table."""
@@ -73,15 +81,20 @@ class SmartgoDataSource(DataSource):
         return StreamWriter(self.options, schema, overwrite)
 
 
-def arrow_columns(schema: StructType, options: ReadOptions) -> pa.Schema:
+def arrow_columns(schema: StructType, table: str, corrupt_column: str | None) -> pa.Schema:
     """
     Return the columns that a user asks for.
 
+    @param corrupt_column: name of the column for damage, C{None} for none.
     @raise SettingError: the table has no such column, or one of another type.
     """
     columns = to_arrow_schema(schema, timezone="UTC")
-    check_columns(columns, options.table, options.corrupt_column)
+    check_columns(columns, table, corrupt_column)
     return columns
+
+
+def _schema(columns: pa.Schema) -> StructType:
+    return from_arrow_schema(columns, prefer_timestamp_ntz=False)
 
 
 def _check_batch(options: ReadOptions) -> None:

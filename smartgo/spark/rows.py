@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from functools import cached_property
-from typing import Any, Final
+from typing import Any, Final, Protocol
 
 import numpy as np
 import pyarrow as pa
@@ -15,7 +15,6 @@ from smartgo.schema.message import BORN_V6, STORE_V6
 from smartgo.spark.arrays import constant, numbers, texts, truths
 from smartgo.spark.columns import CORRUPT, TIMESTAMP
 from smartgo.spark.hosts import host_texts, id_texts
-from smartgo.spark.logrange import LogRange
 from smartgo.spark.pairs import Pairs
 from smartgo.spark.walk import Piece
 
@@ -23,11 +22,28 @@ _EARLIEST_MS: Final = -62_135_596_800_000  # year 1, the first that Spark shows
 _LATEST_MS: Final = 253_402_300_799_999  # the end of year 9999
 
 
+class RecordOrigin(Protocol):
+    """
+    The origin of some records.
+
+    @ivar store: what the column C{store} says.
+    @ivar path: what the column for damage names.
+    """
+
+    @property
+    def store(self) -> str:
+        """The store."""
+
+    @property
+    def path(self) -> str:
+        """The file."""
+
+
 class Rows:
     """Records of one piece; C{len} tells how many."""
 
     def __init__(
-        self, part: LogRange, piece: Piece, bodies: pa.Array | None = None, holds: ndarray[Any, Any] | None = None
+        self, part: RecordOrigin, piece: Piece, bodies: pa.Array | None = None, holds: ndarray[Any, Any] | None = None
     ) -> None:
         """
         @param bodies: what to give out as bodies in place of the stored ones.
