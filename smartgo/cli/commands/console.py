@@ -20,7 +20,8 @@ from smartgo.cli.support.texts import examples
 def console(rest: RestOptions, output: str) -> None:
     """Print a login link of the console. It logs you in as admin; it works once and expires in one hour.
 
-    Needs a token with the scope admin. "smartgo dev" keeps one in its data directory, which this command finds there.
+    Needs a token with the scope admin, or an administrator's account. "smartgo dev" keeps a token in its data
+    directory, which this command finds there.
     """
 
     async def work(api: RestClient) -> None:

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import base64
 import re
 from collections.abc import Callable, Coroutine, Iterable, Mapping
 from functools import wraps
-from typing import Any, Final, TypeVar
+from typing import Any, Final, NamedTuple, TypeVar
 from urllib.parse import urlencode, urlsplit
 
 import click
@@ -17,10 +18,12 @@ from twisted.internet.protocol import Protocol
 from twisted.protocols.tls import TLSMemoryBIOProtocol
 from twisted.python.failure import Failure
 
+from smartgo.auth.keyfile import load_key_file
+from smartgo.cli.support.contextfile import KEY_FILE_VARIABLE
 from smartgo.cli.support.fixedprotocol import FixedProtocolFactory
 from smartgo.cli.support.localtoken import find_token
 from smartgo.cli.support.running import FAILED, FORBIDDEN, MISSING, TRY_AGAIN, USAGE, CommandError
-from smartgo.cli.support.session import do
+from smartgo.cli.support.session import access_key_option, do
 from smartgo.config.settings import OPS_PORT
 from smartgo.env.interfaces import IEnvironment
 from smartgo.errors import SettingError, SmartgoError
@@ -83,15 +86,40 @@ class _HttpExchange(Protocol):
         transport.abortConnection()
 
 
+class ShownIdentity(NamedTuple):
+    """
+    What shows the API who asks.
+
+    @ivar authorization: the header; empty for none.
+    @ivar hint: what to do where it is not valid, as the end of a sentence.
+    @ivar is_secret: it has the secret of an account, which is shown to nobody on the way: over TLS, or on this machine.
+    """
+
+    authorization: str = ""
+    hint: str = ""
+    is_secret: bool = False
+
+
+def _bearer(token: str, hint: str = "") -> ShownIdentity:
+    return ShownIdentity(f"Bearer {token}", hint)
+
+
+def _account(env: IEnvironment, path: str) -> ShownIdentity:
+    """Return the account of a file. @raise SettingError: it cannot be read."""
+    key = load_key_file(env.files, path)
+    text = base64.b64encode(key.access_key.encode() + b":" + key.secret).decode()
+    return ShownIdentity(f"Basic {text}", f"; look at {path}", is_secret=True)
+
+
 class RestClient:
     """A client of one process's REST API."""
 
     def __init__(
-        self, env: IEnvironment, url: str, token: str | None, tls: ClientTLS | None, token_path: str = ""
+        self, env: IEnvironment, url: str, shown: ShownIdentity | None = None, tls: ClientTLS | None = None
     ) -> None:
         """
         @param url: such as C{http://127.0.0.1:10913}; C{self.url} has it too.
-        @param token_path: the file that the token was found in although none was named.
+        @param shown: what shows the API who asks; C{None}: nothing does.
         @raise SettingError: the URL is not valid.
         """
         parts = urlsplit(url)
@@ -103,10 +131,11 @@ class RestClient:
             raise SettingError(f"{url}: write http://HOST:PORT, or https://HOST:PORT")
         self._env = env
         self.url = url
-        self._token_path = token_path
         self._host = parts.hostname
         self._netloc = parts.netloc.rpartition("@")[2]
-        self._token = token
+        self._shown = shown or ShownIdentity()
+        if self._shown.is_secret and parts.scheme != "https" and not is_loopback_host(parts.hostname):
+            self._shown = ShownIdentity(hint=f"; the account is not shown to {url}: use https")
         self._tls = (tls or ClientTLS(env)) if parts.scheme == "https" else None
 
     async def get(self, path: str, **query: Any) -> Any:
@@ -121,8 +150,8 @@ class RestClient:
     async def _ask(self, method: str, path: str, body: Any) -> Any:
         content = b"" if body is None else msgspec.json.encode(body)
         headers = {"Host": self._netloc, "Connection": "close", "Accept": "application/json"}
-        if self._token:
-            headers["Authorization"] = f"Bearer {self._token}"
+        if self._shown.authorization:
+            headers["Authorization"] = self._shown.authorization
         if body is not None:
             headers |= {"Content-Type": "application/json", "Content-Length": str(len(content))}
         lines = [f"{method} /api/v1{path} HTTP/1.1", *(f"{name}: {value}" for name, value in headers.items())]
@@ -146,9 +175,12 @@ class RestClient:
         """Return what to do about an answer, as the end of a sentence."""
         if status != 401:
             return ""
-        if self._token_path:
-            return f"; it is from {self._token_path}, which an earlier smartgo dev left: remove that file"
-        return "" if self._token else "; give a token with SMARTGO_TOKEN or --token-file"
+        if self._shown.hint or self._shown.authorization:
+            return self._shown.hint
+        return (
+            "; give a token with SMARTGO_TOKEN or --token-file,"
+            f" or, where access control is on, an account with {KEY_FILE_VARIABLE} or --access-key-file"
+        )
 
     def _joined(self, content: bytes) -> bytes:
         """Join a chunked body (RFC 9112, 7.1), which a proxy may send."""
@@ -196,14 +228,17 @@ def _problem(content: bytes, status: int) -> tuple[str, str]:
 class RestOptions:
     """The REST API options of a command."""
 
-    def __init__(self, url: str | None, token_file: str | None, ca: str | None) -> None:
+    def __init__(self, url: str | None, token_file: str | None, ca: str | None, key_file: str | None = None) -> None:
+        """@param key_file: the file with the key of an account; C{None}: that of the environment, if any."""
         self.url = url
         self._token_file = token_file
         self._ca = ca
+        self._key_file = key_file
 
     def api(self, env: IEnvironment) -> RestClient:
         """Return the client. @raise SettingError: a file cannot be read, or the URL is not valid."""
-        return self._client(env, self.url or env.host.variable(URL_VARIABLE) or _USUAL, self._token(env))
+        url = self.url or env.host.variable(URL_VARIABLE) or _USUAL
+        return self._client(env, url, self._given(env) or _local(env, url) or self._usual(env))
 
     def beside(self, env: IEnvironment, brokers: Iterable[str]) -> list[RestClient]:
         """
@@ -218,22 +253,29 @@ class RestOptions:
             return []
         places = [address.rpartition(":") for address in brokers]
         ports = sorted({int(port) + _BESIDE for host, _, port in places if is_loopback_host(host)})
-        return [self._client(env, f"http://127.0.0.1:{port}", None) for port in ports if port != OPS_PORT]
+        urls = [f"http://127.0.0.1:{port}" for port in ports if port != OPS_PORT]
+        return [self._client(env, url, _local(env, url)) for url in urls]
 
-    def _client(self, env: IEnvironment, url: str, token: str | None) -> RestClient:
-        tls = None if self._ca is None else ClientTLS(env, self._ca)
-        local = find_token(env, url) if token is None else None
-        return RestClient(env, url, token, tls) if local is None else RestClient(env, url, local[0], tls, local[1])
+    def _client(self, env: IEnvironment, url: str, shown: ShownIdentity | None) -> RestClient:
+        return RestClient(env, url, shown, None if self._ca is None else ClientTLS(env, self._ca))
 
-    def _token(self, env: IEnvironment) -> str | None:
-        if self._token_file is None:
-            found: str | None = env.host.variable(TOKEN_VARIABLE)
-            return found or None
-        try:
-            data: bytes = env.files.read(self._token_file)
-        except OSError as error:
-            raise SettingError(f"{self._token_file}: {error.strerror or error}") from None
-        return data.decode("latin-1").strip()
+    def _given(self, env: IEnvironment) -> ShownIdentity | None:
+        """Return what an option names, else the token of the environment; C{None}: nothing."""
+        if self._token_file is not None:
+            try:
+                data: bytes = env.files.read(self._token_file)
+            except OSError as error:
+                raise SettingError(f"{self._token_file}: {error.strerror or error}") from None
+            return _bearer(data.decode("latin-1").strip())
+        if self._key_file:
+            return _account(env, self._key_file)
+        token: str | None = env.host.variable(TOKEN_VARIABLE)
+        return _bearer(token) if token else None
+
+    def _usual(self, env: IEnvironment) -> ShownIdentity | None:
+        """Return the account that the environment names for all commands; C{None}: none."""
+        path: str | None = env.host.variable(KEY_FILE_VARIABLE)
+        return _account(env, path) if path else None
 
     def do(self, work: Callable[[RestClient], Coroutine[Deferred[Any], Any, None]]) -> None:
         """Run C{work(api)} in the reactor; see L{do<smartgo.cli.support.session.do>}."""
@@ -242,6 +284,14 @@ class RestOptions:
             await work(self.api(env))
 
         do(inside)
+
+
+def _local(env: IEnvironment, url: str) -> ShownIdentity | None:
+    """Return the token that C{smartgo dev} left for an API of this machine; C{None}: there is none."""
+    found = find_token(env, url)
+    if found is None:
+        return None
+    return _bearer(found[0], f"; it is from {found[1]}, which an earlier smartgo dev left: remove that file")
 
 
 def api_options(function: Callable[..., T]) -> Callable[..., T]:
@@ -256,9 +306,12 @@ def api_options(function: Callable[..., T]) -> Callable[..., T]:
     @click.option(
         "--api-ca", metavar="FILE", help="CA certificate (PEM) of the REST API to trust instead of the system's."
     )
+    @access_key_option
     @wraps(function)
     def command(*args: Any, **kwargs: Any) -> T:
-        rest = RestOptions(kwargs.pop("api"), kwargs.pop("token_file"), kwargs.pop("api_ca"))
+        kwargs.pop("access_key_file", None)  # the options of connections take it first, where there are any
+        key_file = click.get_current_context().params["access_key_file"]
+        rest = RestOptions(kwargs.pop("api"), kwargs.pop("token_file"), kwargs.pop("api_ca"), key_file)
         return function(rest, *args, **kwargs)
 
     return command

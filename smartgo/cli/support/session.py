@@ -11,6 +11,7 @@ import click
 import msgspec
 from twisted.internet.defer import Deferred
 
+from smartgo.cli.support.contextfile import KEY_FILE_VARIABLE as _KEY_FILE
 from smartgo.cli.support.contextfile import ClusterContext, choose
 from smartgo.cli.support.output import printable
 from smartgo.cli.support.running import INTERRUPTED, UNSUPPORTED, USAGE, CommandError, Work, run
@@ -147,6 +148,17 @@ class ClusterOptions:
         do(inside, endless)
 
 
+def access_key_option(function: Callable[..., T]) -> Callable[..., T]:
+    """Add the option C{--access-key-file} to a command, unless it has the option."""
+    if any(one.name == "access_key_file" for one in getattr(function, "__click_params__", ())):
+        return function
+    return click.option(
+        "--access-key-file",
+        metavar="FILE",
+        help=f"File with accessKey and secretKey to show who you are, where access control is on.  [env: {_KEY_FILE}]",
+    )(function)
+
+
 def cluster_options(function: Callable[..., T]) -> Callable[..., T]:
     """Add the connection options to a command; it gets a L{ClusterOptions} as its first argument."""
 
@@ -164,11 +176,7 @@ def cluster_options(function: Callable[..., T]) -> Callable[..., T]:
     @click.option("--cert", metavar="FILE", help="Client certificate (PEM), if the server requires one.")
     @click.option("--cert-key", metavar="FILE", help="Private key of the client certificate (PEM).")
     @click.option("--server-name", metavar="NAME", help="Host name expected in the server's certificate.")
-    @click.option(
-        "--access-key-file",
-        metavar="FILE",
-        help="File with accessKey and secretKey to sign requests with.  [env: SMARTGO_ACCESS_KEY_FILE]",
-    )
+    @access_key_option
     @wraps(function)
     def command(*args: Any, **kwargs: Any) -> T:
         cluster = ClusterOptions.given(kwargs)
