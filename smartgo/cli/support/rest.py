@@ -88,7 +88,7 @@ class _HttpExchange(Protocol):
 
 class ShownIdentity(NamedTuple):
     """
-    What shows the API who asks.
+    The identity that a request shows the API.
 
     @ivar authorization: the header; empty for none.
     @ivar hint: what to do where it is not valid, as the end of a sentence.

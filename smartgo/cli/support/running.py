@@ -25,6 +25,7 @@ from zope.interface import provider
 
 from smartgo.cli.support.output import printable, span
 from smartgo.client.internal import outages
+from smartgo.client.internal.denials import words_deny
 from smartgo.client.internal.registrycalls import NoRegistryReached
 from smartgo.client.timedrefusals import longest_delay_ms
 from smartgo.env.interfaces import IEnvironment
@@ -75,12 +76,6 @@ _BY_CODE: Final[Mapping[int, int]] = {
 """Exit status by response code; L{FAILED} for other codes."""
 
 _NO_ROUTE: Final = re.compile(r"No topic route info in name server for the topic: (\S+)")  # of a registry
-_DENIED: Final = re.compile(
-    "AclException|No accessKey is configured|Check signature failed|Need admin permission"
-    "|No permission for (topic|group) |has no permission to access "
-)
-"""What a broker or registry with access control answers, with a code that says no more than that something is wrong."""
-
 _PLAIN: Final = outages.__name__  # what it says is for the user of a command
 _RECOVERIES: Final = ("smartgo.ops.membership.memory", "smartgo.ops.alerts.monitor")
 """Modules whose infos end what they warned of: a broker is back, an alert is resolved."""
@@ -128,7 +123,7 @@ def command_error(error: SmartgoError) -> CommandError:
         if longest_ms is not None:
             most = span(longest_ms / 1000)
             words = f"the broker takes delivery times up to {most} ahead (timerMaxDelaySec); this one is later: {words}"
-        if _DENIED.search(words):
+        if words_deny(words):
             return CommandError(f"access control refuses this: {words}{_remedy(words)}", FORBIDDEN)
         if words and error.code == ResponseCode.SYSTEM_ERROR:
             return CommandError(words, status)  # the number says no more than that something is wrong

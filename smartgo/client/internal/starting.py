@@ -2,19 +2,15 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable, Mapping
-from typing import Final
 
 from smartgo.client.client import Client
+from smartgo.client.internal.denials import is_denial
 from smartgo.client.internal.subscription import lets_in
 from smartgo.client.pullconsumer import QueueCalls
 from smartgo.errors import CallFailed, PeerRefused
 from smartgo.schema.bodies import SubscriptionData
 from smartgo.schema.codes import ResponseCode
-
-_DENIED: Final = re.compile("AclException|accessKey|signature|permission", re.IGNORECASE)
-"""Words of brokers whose access control refuses a request; its code 1 stands for other things as well."""
 
 
 def check_admitted(client: Client, topics: Iterable[str]) -> None:
@@ -25,9 +21,7 @@ def check_admitted(client: Client, topics: Iterable[str]) -> None:
     """
     for topic in topics:
         refusal = client.refusal(topic)
-        if refusal is None:
-            continue
-        if refusal.code == ResponseCode.NO_PERMISSION or _DENIED.search(refusal.remark):
+        if refusal is not None and is_denial(refusal):
             raise refusal
 
 
