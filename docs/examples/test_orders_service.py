@@ -47,3 +47,10 @@ def test_broker_that_takes_no_messages(service, smartgo_broker, smartgo_topic):
     smartgo_broker.faults.refuse(1, "send", topic=smartgo_topic, count=None)
     assert service.post("/orders", json={"customer": "ada", "cents": 1}).status_code == 503
     assert smartgo_broker.messages(smartgo_topic) == []
+
+
+def test_broker_that_is_down_for_a_while(service, smartgo_broker):
+    with smartgo_broker.down():
+        assert service.post("/orders", json={"customer": "ada", "cents": 1}).status_code == 503
+    assert service.post("/orders", json={"customer": "ada", "cents": 1000}).status_code == 202
+    total_becomes(service, "ada", 1000)

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Mapping
+from collections.abc import AsyncIterator, Awaitable, Mapping
+from contextlib import asynccontextmanager
 from typing import Any, Final, cast
 
 import msgspec
@@ -147,6 +148,15 @@ class AsyncEmbeddedBroker:
     async def purge(self) -> None:
         """Remove all messages, topics, groups and faults, and take back the moves of the clock."""
         await self.call("purge")
+
+    @asynccontextmanager
+    async def down(self) -> AsyncIterator[None]:
+        """Have the registry and the broker down for a while: C{async with broker.down()}."""
+        await self.call("go_down")
+        try:
+            yield
+        finally:
+            await self.call("come_back")
 
     async def restart(self) -> None:
         """End the broker, and start it with the same store at the same addresses."""

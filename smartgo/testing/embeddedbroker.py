@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import subprocess
 import threading
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from types import TracebackType
 from typing import IO, Any, Final, Self, cast
 
@@ -188,6 +189,20 @@ class EmbeddedBroker:
         again.
         """
         self.call("purge")
+
+    @contextmanager
+    def down(self) -> Iterator[None]:
+        """
+        Have the registry and the broker down for a while: C{with broker.down()}.
+
+        Nobody listens at their addresses, and connections end. Afterwards both are back there, with their store. Faults
+        end; the clock can be moved meanwhile.
+        """
+        self.call("go_down")
+        try:
+            yield
+        finally:
+            self.call("come_back")
 
     def restart(self) -> None:
         """End the broker as an upgrade does, and start it with the same store at the same addresses; faults end."""

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import posixpath
-from collections.abc import Mapping, Sequence
+from collections.abc import AsyncIterator, Mapping, Sequence
+from contextlib import asynccontextmanager
 from typing import Final
 
 from twisted.internet.defer import Deferred
@@ -28,6 +29,7 @@ from smartgo.testing.faultrules import ActiveFault, FaultButtons, FaultHook, Fau
 from smartgo.testing.movedclock import MovedClock, MovedEnvironment
 from smartgo.testing.wire import BROKER_NAME, QUEUES
 
+_NOT_RUNNING: Final = "the broker of the tests does not run"
 _ATTEMPTS: Final = 5
 """Attempts to start on free ports: another process may take a port between the look and the use."""
 _SETTLING: Final = 10.0
@@ -155,6 +157,44 @@ class InProcessBroker:
             self._env.files.remove_tree(self.directory)
         self.directory = ""
 
+    @asynccontextmanager
+    async def down(self) -> AsyncIterator[None]:
+        """
+        Have the registry and the broker down for a while: C{async with broker.down()}.
+
+        Nobody listens at their addresses, and connections end. Afterwards both are back there, with their store. Faults
+        end; the clock can be moved meanwhile.
+
+        @raise CallFailed: the broker does not run, or another process took a port meanwhile.
+        """
+        await self.go_down()
+        try:
+            yield
+        finally:
+            await self.come_back()
+
+    async def go_down(self) -> None:
+        """
+        Do the first half of L{down}.
+
+        @raise CallFailed: the broker does not run.
+        """
+        if self._node is None:
+            raise CallFailed(_NOT_RUNNING)
+        await self._stop()
+
+    async def come_back(self) -> None:
+        """
+        Do the second half of L{down}; does nothing if the broker runs, or was stopped for good.
+
+        @raise CallFailed: another process took a port meanwhile.
+        """
+        if self._node is None and self.directory:
+            try:
+                await self._start()
+            except (PortTaken, CannotListenError) as error:
+                raise CallFailed(f"the broker cannot come back: {error}") from None
+
     async def restart(self) -> None:
         """End the broker as an upgrade does, and start it with the same store at the same addresses; faults end."""
         await self._stop()
@@ -176,7 +216,7 @@ class InProcessBroker:
     def _open(self) -> OpenBroker:
         opened = None if self._node is None else self._node.opened
         if opened is None:
-            raise CallFailed("the broker of the tests does not run")
+            raise CallFailed(_NOT_RUNNING)
         return opened
 
     # -- topics and messages ---------------------------------------------------------------------------------------
@@ -265,12 +305,14 @@ class InProcessBroker:
         Move the broker's wall clock forward; return when all messages that are due then are delivered to their topics.
 
         Delays, retries, timed messages and check-backs of transactions follow it. Connections, leases and the client's
-        own clock do not.
+        own clock do not. A broker that is down delivers what is due when it is back.
 
         @raise ValueError: C{seconds} is negative.
         @raise CallFailed: what is due was not delivered in 10 s.
         """
         self._clock.advance(seconds)
+        if self._node is None and self.directory:
+            return  # it is down: what is due is delivered when it is back
         deadline = self._env.clock.seconds() + _SETTLING
         await deferLater(self._env.clock, 0)
         while self._is_due():

@@ -11,7 +11,8 @@ from smartgo.errors import CallFailed
 from smartgo.testing.wire import QUEUES
 
 _OF_TESTS: Final = frozenset({
-    "add_fault", "address", "advance", "clear_faults", "directory", "faults", "lag", "messages", "purge", "restart",
+    "add_fault", "address", "advance", "clear_faults", "directory", "down", "faults", "lag", "messages", "purge",
+    "restart",
 })  # fmt: skip
 """What a broker for tests has, and no other."""
 

@@ -64,6 +64,14 @@ class CommandedBroker:
         """See L{InProcessBroker.purge}."""
         await self._broker.purge()
 
+    async def go_down(self) -> None:
+        """See L{InProcessBroker.go_down}."""
+        await self._broker.go_down()
+
+    async def come_back(self) -> None:
+        """See L{InProcessBroker.come_back}."""
+        await self._broker.come_back()
+
     async def restart(self) -> None:
         """See L{InProcessBroker.restart}."""
         await self._broker.restart()
@@ -91,7 +99,8 @@ class CommandedBroker:
 
 
 CALLS: Final = (
-    "create_topic", "messages", "bodies", "lag", "purge", "restart", "advance", "add_fault", "met", "clear_faults",
+    "create_topic", "messages", "bodies", "lag", "purge", "go_down", "come_back", "restart", "advance", "add_fault",
+    "met", "clear_faults",
 )  # fmt: skip
 """What can be asked for."""
 

@@ -9,6 +9,7 @@ import asyncio
 import json
 import os
 import signal
+import socket
 import subprocess
 import sys
 from collections.abc import Coroutine
@@ -52,6 +53,12 @@ def send(registry: str, topic: str, *bodies: str) -> None:
     subprocess.run([sys.executable, "-c", SEND, registry, topic, *bodies], check=True, timeout=60)
 
 
+def connect(place: str) -> None:
+    """Connect to C{host:port}."""
+    host, _, port = place.partition(":")
+    socket.create_connection((host, int(port)), timeout=10).close()
+
+
 def process_of(broker: EmbeddedBroker) -> int:
     """Return the id of a broker's process."""
     process = broker._process
@@ -90,6 +97,13 @@ class EmbeddedBrokerTests(SynchronousTestCase):
             last = broker.messages("Orders")[-1]
             self.assertGreater(last.stored_ms - last.born_ms, 86_000_000)
             registry = broker.registry
+            with broker.down():
+                self.assertRaises(ConnectionRefusedError, connect, registry)
+                self.assertRaises(ConnectionRefusedError, connect, broker.address)
+                self.assertRaises(CallFailed, broker.messages, "Orders")
+            connect(registry)
+            connect(broker.address)
+            self.assertEqual(len(broker.messages("Orders")), 3)
             broker.restart()
             self.assertEqual(len(broker.messages("Orders")), 3)
             broker.purge()
@@ -213,6 +227,9 @@ class AsyncEmbeddedBrokerTests(SynchronousTestCase):
             fault = await faults.refuse(2)
             self.assertEqual(await fault.met(), 0)
             await faults.clear()
+            async with broker.down():
+                self.assertRaises(ConnectionRefusedError, connect, broker.registry)
+            connect(broker.registry)
             await broker.restart()
             self.assertEqual(len(await broker.messages("Orders")), 1)
             await broker.purge()

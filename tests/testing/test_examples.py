@@ -31,7 +31,7 @@ class ExampleSuiteTests(SynchronousTestCase):
 
     def test_fastapi(self) -> None:
         """A FastAPI service with producer and consumer."""
-        self.run_suite("test_orders_service.py", 4)
+        self.run_suite("test_orders_service.py", 5)
 
     def test_worker(self) -> None:
         """A worker with retries and dead letters."""

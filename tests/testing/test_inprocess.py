@@ -7,7 +7,9 @@ import sys
 from typing import Any
 
 from twisted.internet import reactor
-from twisted.internet.defer import Deferred
+from twisted.internet.defer import Deferred, maybeDeferred
+from twisted.internet.endpoints import TCP4ServerEndpoint
+from twisted.internet.protocol import Factory
 from twisted.internet.task import deferLater
 from twisted.internet.utils import getProcessOutputAndValue
 from twisted.trial.unittest import TestCase
@@ -161,6 +163,56 @@ class InProcessBrokerTests(BrokerMixin, TestCase):
         await broker.restart()
         self.assertEqual((broker.registry, broker.address), before)
         self.assertEqual([one.body for one in await broker.messages("Orders")], [b"1"])
+
+    async def test_down(self) -> None:
+        """A broker that is down takes nothing; when it is back a consumer goes on, also with what was due meanwhile."""
+        broker = await self.start_broker()
+        producer = await self.producer(broker)
+        listener = Received()
+        await self.consume(listener)
+        await producer.send(Message(topic="Orders", body=b"before"))
+        await producer.send(Message(topic="Orders", body=b"due", delay=3600))
+        await listener.called(1)
+        before = broker.registry, broker.address
+        async with broker.down():
+            await self.assertFailure(producer.send(Message(topic="Orders", body=b"lost")), CallFailed)
+            await self.assertFailure(Deferred.fromCoroutine(broker.messages("Orders")), CallFailed)
+            await self.assertFailure(Deferred.fromCoroutine(broker.go_down()), CallFailed)
+            await broker.advance(3600)
+        self.assertEqual((broker.registry, broker.address), before)
+        await broker.messages("Orders", at_least=2)
+        await producer.send(Message(topic="Orders", body=b"after"))
+        await listener.called(3)
+        self.assertEqual(sorted(one.body for one in listener.messages), [b"after", b"before", b"due"])
+
+    async def test_down_ends(self) -> None:
+        """A broker that is down is back after an error too, may be stopped for good, and restarted before the end."""
+        broker = await self.start_broker()
+
+        async def fail() -> None:
+            async with broker.down():
+                raise ZeroDivisionError
+
+        await self.assertFailure(Deferred.fromCoroutine(fail()), ZeroDivisionError)
+        await broker.create_topic("Orders")
+        async with broker.down():
+            await broker.restart()
+            await broker.create_topic("Others")
+        async with broker.down():
+            await broker.stop()
+        await self.assertFailure(Deferred.fromCoroutine(broker.messages("Orders")), CallFailed)
+
+    async def test_port_taken(self) -> None:
+        """A broker whose port another program took while it was down cannot come back, and says so."""
+        broker = await self.start_broker()
+        await broker.go_down()
+        port = int(broker.address.rpartition(":")[2])
+        other = await TCP4ServerEndpoint(reactor, port, interface="127.0.0.1").listen(Factory())
+        error: Any = await self.assertFailure(Deferred.fromCoroutine(broker.come_back()), CallFailed)
+        self.assertIn(f"port {port}", str(error))
+        await maybeDeferred(other.stopListening)
+        await broker.come_back()
+        await broker.create_topic("Orders")
 
     async def test_settings(self) -> None:
         """Settings are those of a configuration file; a wrong one is named, and nothing is left behind."""
