@@ -15,6 +15,7 @@ from smartgo.aio.futures import deferring, future_of, outlast
 from smartgo.client import consumer as twisted
 from smartgo.client.feed import MessageFeed
 from smartgo.client.filters import Sql
+from smartgo.client.internal.starting import started_before
 from smartgo.client.internal.subscription import EVERYTHING
 from smartgo.client.internal.subscriptionlist import SubscriptionList
 from smartgo.client.listening import ConsumeLater, ConsumerSettings
@@ -43,6 +44,8 @@ class PushConsumer:
     when the next one is asked for. If the body of the loop raises, it is redelivered after a delay, as from a listener
     that raises; it stays in its queue, for the next member or the next start, where C{async with} is left in another
     way or the task is cancelled. Iterate in one task.
+
+    After a start that failed the consumer can be started again, after a stop not.
 
     Every message arrives at least once; it arrives twice if a consumer ended before its offset was saved, or if a
     rebalance moved the queue to another member.
@@ -92,12 +95,12 @@ class PushConsumer:
 
     async def start(self) -> None:
         """
-        Join the group and begin to consume; returns after the first rebalance.
+        Join the group and begin to consume; returns after the first rebalance. Where that fails it may be called again.
 
         A topic that does not exist yet is looked up every 1 to 2 s until it does.
 
         @raise smartgo.errors.SettingError: there is no subscription, the client has a consumer of this group already,
-            or this one was started before.
+            or this one runs or was stopped.
         @raise smartgo.errors.CallFailed: no registry can be reached, or L{stop} was called meanwhile; the consumer is
             not started.
         @raise smartgo.errors.PeerRefused: a broker cannot evaluate an SQL92 expression (23: it is wrong, 1:
@@ -105,22 +108,24 @@ class PushConsumer:
             the topic (1 or 16); the consumer is not started.
         """
         if self._consumer is not None:
-            raise SettingError(f"the consumer of group {self.group} was started before")
+            raise started_before(self.group)
         inner = self._client.inner
         if self._listener is None:
-            self._feed = feed = MessageFeed(inner.env.clock)
-            self._client.call_before_stop(feed.close)
-            listener: Callable[..., Any] = feed.listen
+            feed = MessageFeed(inner.env.clock)
+            consumer = twisted.PushConsumer(inner, self.group, feed.listen, self._settings)
         else:
-            listener = deferring(self._listener)
-        consumer = twisted.PushConsumer(inner, self.group, listener, self._settings)
+            feed = None
+            consumer = twisted.PushConsumer(inner, self.group, deferring(self._listener), self._settings)
         self._subscriptions.apply(consumer)
         starting = consumer.start()
-        self._consumer = consumer
+        self._feed, self._consumer = feed, consumer
+        if feed is not None:
+            self._client.call_before_stop(feed.close)
         try:
             await future_of(starting)
         except BaseException:
             await self.stop()
+            self._feed = self._consumer = self._stopping = None
             raise
 
     async def stop(self) -> None:

@@ -32,7 +32,8 @@ class LitePullConsumer:
     A lite pull consumer: fetches messages in the background, and gives them to the program when the program polls.
 
     Create it, then L{subscribe} to topics, as a member of the group, or L{assign} queues; L{start} it, and L{stop} it
-    in the end, or use it inside C{async with}. It cannot be started again.
+    in the end, or use it inside C{async with}. After a start that failed it can be started again, after a
+    stop not.
 
     @ivar group: the name of the group.
     """
@@ -120,9 +121,10 @@ class LitePullConsumer:
 
     async def start(self) -> None:
         """
-        Join the group and begin to fetch messages; returns after the first rebalance.
+        Join the group and begin to fetch messages; returns after the first rebalance. Where that fails it may be called
+        again.
 
-        @raise SettingError: the client has a consumer of this group already, or this one was started before.
+        @raise SettingError: the client has a consumer of this group already, or this one runs or was stopped.
         @raise CallFailed: no registry can be reached; the consumer is not started.
         @raise PeerRefused: a broker cannot evaluate an SQL92 expression (23: it is wrong, 1:
             C{enablePropertyFilter} is off), or access control does not admit the group or a topic; the consumer is not
@@ -131,7 +133,7 @@ class LitePullConsumer:
         starting = self._made.start()
         try:
             await future_of(starting)
-        except BaseException:
+        except asyncio.CancelledError:
             await self.stop()
             raise
 

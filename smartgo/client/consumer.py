@@ -21,12 +21,12 @@ from smartgo.client.internal.events import observed
 from smartgo.client.internal.locks import RENEWAL, QueueLocks
 from smartgo.client.internal.membership import Membership
 from smartgo.client.internal.meters import TopicMeters
-from smartgo.client.internal.offsets import IOffsetStore, LocalOffsets, RemoteOffsets
+from smartgo.client.internal.offsets import offset_store
 from smartgo.client.internal.pauses import Pauses
 from smartgo.client.internal.processqueue import ProcessQueue
 from smartgo.client.internal.pulling import Pulling
 from smartgo.client.internal.sendback import SendBack
-from smartgo.client.internal.starting import check_admitted, check_not_stopped, check_subscriptions
+from smartgo.client.internal.starting import check_admitted, check_not_stopped, check_subscriptions, started_before
 from smartgo.client.internal.subscription import EVERYTHING, subscription
 from smartgo.client.internal.tracing import events_of
 from smartgo.client.listening import ConsumeLater, ConsumerSettings, Listener, outcome
@@ -54,9 +54,9 @@ class PushConsumer:
     """
     A push consumer: a member of a consumer group whose listener gets the messages.
 
-    Create it, L{subscribe}, then L{start} it; L{stop} it in the end. It cannot be started again. The listener gets
-    every message at least once; it gets one twice if a consumer ended before its offset was saved, or if a rebalance
-    moved the queue to another member.
+    Create it, L{subscribe}, then L{start} it; L{stop} it in the end. After a start that failed it can be started again,
+    after a stop not. The listener gets every message at least once; it gets one twice if a consumer ended before its
+    offset was saved, or if a rebalance moved the queue to another member.
 
     @ivar group: the name of the group.
     """
@@ -76,27 +76,30 @@ class PushConsumer:
         self._client = client
         self._listener = listener
         self._settings = settings = ConsumerSettings() if settings is None else settings
-        self._clock = clock = client.env.clock
+        self._clock = client.env.clock
         self._wants: dict[str, SubscriptionData] = {}
         self._meters: dict[str, TopicMeters] = {}
+        self._started_ms = 0
+        self._make_parts()
+        if settings.shares:
+            self._subscribe(retry_topic(group), EVERYTHING)
+
+    def _make_parts(self) -> None:
+        """Make the parts that a consumer uses up: from its creation, or a failed start, to its end."""
+        client, group, settings, clock = self._client, self.group, self._settings, self._clock
         self._pauses = Pauses(clock)
         self._calls = QueueCalls(client, group)
-        self._offsets: IOffsetStore = (
-            RemoteOffsets(client, group) if settings.shares else LocalOffsets(client, group, settings.offsets_directory)
-        )
+        self._offsets = offset_store(client, group, settings.shares, settings.offsets_directory)
         locks = QueueLocks(client, group)
         back = SendBack(client, group, settings.max_reconsume)
-        told = observed(listener, events_of(client), group, clock, settings.consume_timeout)
+        told = observed(self._listener, events_of(client), group, clock, settings.consume_timeout)
         parts = (clock, told, settings, back, self._pauses, self._meters_of)
         self._delivery: Delivery = OrderlyDelivery(*parts, locks) if settings.orderly else ConcurrentDelivery(*parts)
         self._member = Membership(client, group, settings, self._calls, self._offsets)
         self._assignment = Assignment(self._member, self._wants, locks, self._pulling)
         self._loops: list[TimedLoop] = []
-        self._started_ms = 0
         self._state = "new"
         self._ended: OneShotObserver[None] = OneShotObserver()
-        if settings.shares:
-            self._subscribe(retry_topic(group), EVERYTHING)
 
     # -- subscriptions ---------------------------------------------------------------------------------------
 
@@ -122,12 +125,12 @@ class PushConsumer:
 
     def start(self) -> Deferred[None]:
         """
-        Join the group and begin to consume; fires after the first rebalance.
+        Join the group and begin to consume; fires after the first rebalance. Where that fails it may be called again.
 
         A topic that does not exist yet is looked up every 1 to 2 s until it does.
 
         @raise smartgo.errors.SettingError: at once: there is no subscription, the client has a consumer of this group
-            already, or this one was started before.
+            already, or this one runs or was stopped.
         @raise smartgo.errors.CallFailed: through the Deferred: no registry can be reached, or L{stop} was called
             meanwhile; the consumer is not started.
         @raise smartgo.errors.PeerRefused: through the Deferred: a broker cannot evaluate an SQL92 expression (23: it
@@ -135,7 +138,7 @@ class PushConsumer:
             group or the topic (1 or 16); the consumer is not started.
         """
         if self._state != "new":
-            raise SettingError(f"the consumer of group {self.group} was started before")
+            raise started_before(self.group)
         if not any(topic != retry_topic(self.group) for topic in self._wants):
             raise SettingError(f"the consumer of group {self.group} subscribes to nothing")
         return Deferred.fromCoroutine(self._start())
@@ -153,7 +156,9 @@ class PushConsumer:
         try:
             check_admitted(self._client, self._wants)
         except PeerRefused:
-            await self.stop()
+            if self._state == "running":
+                await self.stop()
+                self._make_parts()
             raise
         await self._assignment.rebalance()
         if self._state != "running":

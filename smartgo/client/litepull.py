@@ -21,11 +21,11 @@ from smartgo.client.internal.litemember import LiteCalls, LiteMember
 from smartgo.client.internal.locks import QueueLocks
 from smartgo.client.internal.membership import Membership
 from smartgo.client.internal.meters import TopicMeters
-from smartgo.client.internal.offsets import LocalOffsets, RemoteOffsets
+from smartgo.client.internal.offsets import offset_store
 from smartgo.client.internal.pauses import Pauses
 from smartgo.client.internal.polling import LitePulling, PolledOffsets, timed_out
 from smartgo.client.internal.processqueue import ProcessQueue
-from smartgo.client.internal.starting import check_admitted, check_not_stopped, check_subscriptions
+from smartgo.client.internal.starting import check_admitted, check_not_stopped, check_subscriptions, started_before
 from smartgo.client.internal.subscription import EVERYTHING, subscription
 from smartgo.client.internal.tracing import events_of
 from smartgo.client.litesettings import LitePullSettings
@@ -50,7 +50,7 @@ class LitePullConsumer:
     A lite pull consumer: fetches messages in the background, and gives them to the program when the program polls.
 
     Create it, then L{subscribe} to topics, as a member of the group, or L{assign} queues; L{start} it, and L{stop} it
-    in the end. It cannot be started again.
+    in the end. After a start that failed it can be started again, after a stop not.
 
     @ivar group: the name of the group.
     """
@@ -66,26 +66,27 @@ class LitePullConsumer:
         check_group(group)
         self.group = group
         self._client = client
-        self._settings = settings = LitePullSettings() if settings is None else settings
+        self._settings = LitePullSettings() if settings is None else settings
         self._clock = client.env.clock
         self._events = events_of(client)
-        self.pauses = Pauses(self._clock)
         self._wants: dict[str, SubscriptionData] = {}
         self._meters: dict[str, TopicMeters] = {}
         self._listeners: dict[str, tuple[QueuesListener, tuple[MessageQueue, ...]]] = {}
         self._calls = QueueCalls(client, group)
-        consuming = settings.consuming()
-        self._offsets = PolledOffsets(
-            RemoteOffsets(client, group)
-            if consuming.shares
-            else LocalOffsets(client, group, settings.offsets_directory)
-        )
-        self._member = Membership(client, group, consuming, self._calls, self._offsets)
-        self._assignment = Assignment(self._member, self._wants, QueueLocks(client, group), self._pulling)
         self._arrivals: Waiters[None] = Waiters()
         self._room: Waiters[None] = Waiters()
         self._paused: set[MessageQueue] = set()
         self._turn = 0
+        self._make_parts(None)
+
+    def _make_parts(self, chosen: Mapping[str, Iterable[MessageQueue]] | None) -> None:
+        """Make the parts that a consumer uses up: from its creation, or a failed start, to its end."""
+        client, group, consuming = self._client, self.group, self._settings.consuming()
+        self.pauses = Pauses(self._clock)
+        self._offsets = PolledOffsets(offset_store(client, group, consuming.shares, self._settings.offsets_directory))
+        self._member = Membership(client, group, consuming, self._calls, self._offsets)
+        self._assignment = Assignment(self._member, self._wants, QueueLocks(client, group), self._pulling)
+        self._assignment.chosen = chosen
         self._loops: list[TimedLoop] = []
         self._state = "new"
         self._ended: OneShotObserver[None] = OneShotObserver()
@@ -154,23 +155,25 @@ class LitePullConsumer:
 
     def start(self) -> Deferred[None]:
         """
-        Join the group and begin to fetch messages; fires after the first rebalance.
+        Join the group and begin to fetch messages; fires after the first rebalance. If it fails it may be repeated.
 
-        @raise SettingError: at once: the client has a consumer of this group already, or this one was started before.
+        @raise SettingError: at once: the client has a consumer of this group already, or this one runs or was stopped.
         @raise CallFailed: through the Deferred: no registry can be reached; the consumer is not started.
         @raise PeerRefused: through the Deferred: a broker cannot evaluate an SQL92 expression (23: it is wrong, 1:
             C{enablePropertyFilter} is off), or access control does not admit the group or a topic; the consumer is not
             started.
         """
         if self._state != "new":
-            raise SettingError(f"the consumer of group {self.group} was started before")
+            raise started_before(self.group)
         return Deferred.fromCoroutine(self._start())
 
     async def _start(self) -> None:
         await check_subscriptions(self._client, self._calls, self._wants)
         check_not_stopped(self.group, self._state)
         self._offsets.load()
-        calls = LiteCalls(self._subscriptions, self._follow_route, self._reset, self.stop)
+        calls = LiteCalls(
+            lambda: self._wants if self._assignment.chosen is None else {}, self._follow_route, self._reset, self.stop
+        )
         self._client.join(consumer=LiteMember(self._member, self._assignment, self._meters_of, calls))
         self._state = "running"
         for topic in self._wants:
@@ -179,7 +182,9 @@ class LitePullConsumer:
         try:
             check_admitted(self._client, self._wants)
         except PeerRefused:
-            await self.stop()
+            if self._state == "running":
+                await self.stop()
+                self._make_parts(self._assignment.chosen)
             raise
         await self._assignment.rebalance()
         if self._state == "running":
@@ -193,9 +198,6 @@ class LitePullConsumer:
 
     def _broke(self, failure: Failure) -> None:
         self._log.failure("a periodic task of group {group} failed", failure, group=self.group)
-
-    def _subscriptions(self) -> Mapping[str, SubscriptionData]:
-        return self._wants if self._assignment.chosen is None else {}
 
     def stop(self) -> Deferred[None]:
         """

@@ -15,6 +15,7 @@ from smartgo.client import consumer as twisted
 from smartgo.client.feed import MessageFeed
 from smartgo.client.filters import Sql
 from smartgo.client.internal.callcontext import with_added
+from smartgo.client.internal.starting import started_before
 from smartgo.client.internal.subscription import EVERYTHING
 from smartgo.client.internal.subscriptionlist import SubscriptionList
 from smartgo.client.listening import ConsumeLater, ConsumerSettings
@@ -43,6 +44,8 @@ class PushConsumer:
     the next one is asked for. If the body of the loop raises, it is redelivered after a delay, as from a listener that
     raises; it stays in its queue, for the next member or the next start, where C{with} is left in another way. Iterate
     in one thread.
+
+    After a start that failed the consumer can be started again, after a stop not.
 
     Every message arrives at least once; it arrives twice if a consumer ended before its offset was saved, or if a
     rebalance moved the queue to another member.
@@ -92,12 +95,12 @@ class PushConsumer:
 
     def start(self) -> None:
         """
-        Join the group and begin to consume; returns after the first rebalance.
+        Join the group and begin to consume; returns after the first rebalance. Where that fails it may be called again.
 
         A topic that does not exist yet is looked up every 1 to 2 s until it does.
 
         @raise smartgo.errors.SettingError: there is no subscription, the client has a consumer of this group already,
-            or this one was started before.
+            or this one runs or was stopped.
         @raise smartgo.errors.CallFailed: no registry can be reached, or L{stop} was called meanwhile; the consumer is
             not started.
         @raise smartgo.errors.PeerRefused: a broker cannot evaluate an SQL92 expression (23: it is wrong, 1:
@@ -105,20 +108,21 @@ class PushConsumer:
             the topic (1 or 16); the consumer is not started.
         """
         if self._consumer is not None:
-            raise SettingError(f"the consumer of group {self.group} was started before")
+            raise started_before(self.group)
         context = copy_context()
         try:
             self._client.wait(lambda: self._start(context))
         except BaseException:
             self.stop()
+            self._feed = self._consumer = None
             raise
 
     def _start(self, context: Context) -> Deferred[None]:
         client = self._client
         listener = self._listener
+        feed: MessageFeed | None = None
         if listener is None:
-            self._feed = feed = MessageFeed(client.inner.env.clock)
-            client.call_before_stop(feed.close)
+            feed = MessageFeed(client.inner.env.clock)
             call: Callable[[list[ReceivedMessage]], Deferred[Any]] = feed.listen
         else:
             workers = client.thread.workers(self._settings.concurrency, f"smartgo-{self.group}")
@@ -131,7 +135,9 @@ class PushConsumer:
         consumer = twisted.PushConsumer(client.inner, self.group, call, self._settings)
         self._subscriptions.apply(consumer)
         started = consumer.start()
-        self._consumer = consumer
+        self._feed, self._consumer = feed, consumer
+        if feed is not None:
+            client.call_before_stop(feed.close)
         return started
 
     def stop(self) -> None:

@@ -7,7 +7,7 @@ from inspect import iscoroutinefunction
 from types import TracebackType
 from typing import Any, Self
 
-from twisted.internet.defer import Deferred, maybeDeferred, succeed
+from twisted.internet.defer import CancelledError, Deferred, maybeDeferred, succeed
 from twisted.logger import Logger
 from twisted.python.failure import Failure
 
@@ -34,7 +34,8 @@ class LitePullConsumer:
     A lite pull consumer: fetches messages in the background, and gives them to the program when the program polls.
 
     Create it, then L{subscribe} to topics, as a member of the group, or L{assign} queues; L{start} it, and L{stop} it
-    in the end, or use it inside C{with}. It cannot be started again. Any thread may call it.
+    in the end, or use it inside C{with}. After a start that failed it can be started again, after a stop not. Any
+    thread may call it.
 
     @ivar group: the name of the group.
     """
@@ -137,9 +138,10 @@ class LitePullConsumer:
 
     def start(self) -> None:
         """
-        Join the group and begin to fetch messages; returns after the first rebalance.
+        Join the group and begin to fetch messages; returns after the first rebalance. Where that fails it may be called
+        again.
 
-        @raise SettingError: the client has a consumer of this group already, or this one was started before.
+        @raise SettingError: the client has a consumer of this group already, or this one runs or was stopped.
         @raise CallFailed: no registry can be reached; the consumer is not started.
         @raise PeerRefused: a broker cannot evaluate an SQL92 expression (23: it is wrong, 1:
             C{enablePropertyFilter} is off), or access control does not admit the group or a topic; the consumer is not
@@ -151,10 +153,10 @@ class LitePullConsumer:
         return Deferred.fromCoroutine(self._finish_start(self._made.start()))
 
     async def _finish_start(self, starting: Deferred[None]) -> None:
-        """Leave the group where a start fails, or is interrupted."""
+        """Leave the group where the thread that starts is interrupted."""
         try:
             await starting
-        except Exception:
+        except CancelledError:
             await self._stop()
             raise
 

@@ -11,10 +11,12 @@ import tempfile
 import threading
 import time
 from collections.abc import Callable
+from functools import partial
 
 from smartgo import (
     CallFailed,
     ConsumeLater,
+    ConsumerSettings,
     Message,
     MessageIllegal,
     MessageModel,
@@ -26,13 +28,14 @@ from smartgo import (
     ReplyTimedOut,
     ResetTarget,
     SendStatus,
+    SettingError,
     Sql,
     Tracing,
     TransactionState,
     lag_of,
 )
 from smartgo.schema.topics import TRACE_TOPIC
-from tests.client.facecluster import WAIT, Cluster, Heard, bodies_of, check, raised, same
+from tests.client.facecluster import FIRST, WAIT, Cluster, Heard, bodies_of, check, raised, same
 from tests.client.litecases import lite_assigned, lite_pull
 
 NOTICED = 10.0
@@ -216,6 +219,32 @@ def sql(cluster: Cluster) -> None:
     same(error.code, 23)
 
 
+def start_again(cluster: Cluster) -> None:
+    """A consumer whose start failed can be started again, with another subscription too; one that runs cannot."""
+    topic, heard = cluster.topic("again"), Heard()
+    pushing = cluster.do(
+        cluster.face.kind("PushConsumer"),
+        cluster.client,
+        cluster.group("push"),
+        cluster.face.listener(heard),
+        ConsumerSettings(begin=FIRST),
+    )
+    lite = cluster.lite(cluster.group("lite"))
+    for consumer in (pushing, lite):
+        cluster.do(consumer.subscribe, topic, Sql("size BETWEEN AND"))
+        for _ in range(2):
+            same(raised(PeerRefused, partial(cluster.do, consumer.start)).code, 23)
+        cluster.do(consumer.subscribe, topic)
+        cluster.do(consumer.start)
+        raised(SettingError, partial(cluster.do, consumer.start))
+    cluster.send(topic, b"x")
+    same(heard.bodies(1), [b"x"])
+    same(bodies_of(cluster.do(lite.poll, WAIT)), [b"x"])
+    for consumer in (pushing, lite):
+        cluster.do(consumer.stop)
+        raised(SettingError, partial(cluster.do, consumer.start))
+
+
 def retry(cluster: Cluster) -> None:
     """A message whose listener fails comes again, with its count."""
     topic = cluster.topic("retry")
@@ -374,8 +403,8 @@ def refusals(cluster: Cluster) -> None:
 
 
 CASES: tuple[Callable[[Cluster], None], ...] = (
-    send, send_to, send_by, batch, one_way, delay, push, new_topic, batches, orderly, broadcast, pull, tags, sql, retry,
-    stop_commits, admin, transactions, request, lite_pull, lite_assigned, trace,
+    send, send_to, send_by, batch, one_way, delay, push, new_topic, batches, orderly, broadcast, pull, tags, sql,
+    start_again, retry, stop_commits, admin, transactions, request, lite_pull, lite_assigned, trace,
     refusals,
 )  # fmt: skip
 """

@@ -164,3 +164,13 @@ class LocalOffsets:
 
     def forget(self, queue: MessageQueue) -> None:
         """Keep the offset: no other member continues from it."""
+
+
+def offset_store(client: Client, group: str, shares: bool, directory: str | None) -> IOffsetStore:
+    """
+    Return the store of a group's offsets.
+
+    @param shares: whether the members share the messages; else each has its offsets in a file.
+    @param directory: of such files; see L{LocalOffsets}.
+    """
+    return RemoteOffsets(client, group) if shares else LocalOffsets(client, group, directory)

@@ -8,7 +8,7 @@ from smartgo.client.client import Client
 from smartgo.client.internal.denials import is_denial
 from smartgo.client.internal.subscription import lets_in
 from smartgo.client.pullconsumer import QueueCalls
-from smartgo.errors import CallFailed, PeerRefused
+from smartgo.errors import CallFailed, PeerRefused, SettingError
 from smartgo.schema.bodies import SubscriptionData
 from smartgo.schema.codes import ResponseCode
 
@@ -23,6 +23,11 @@ def check_admitted(client: Client, topics: Iterable[str]) -> None:
         refusal = client.refusal(topic)
         if refusal is not None and is_denial(refusal):
             raise refusal
+
+
+def started_before(group: str) -> SettingError:
+    """Return the error of a start of a consumer that runs, or was stopped."""
+    return SettingError(f"the consumer of group {group} was started before; after a stop, make a new one")
 
 
 def check_not_stopped(group: str, state: str) -> None:
