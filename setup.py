@@ -36,8 +36,8 @@ def compiled():
     except ImportError:
         sys.stderr.write("setup.py: the core is not compiled: Cython is not installed\n")
         return [], {}
-    names = ("answers", "appending", "crc32", "header", "indexkeys", "indexput", "picking", "properties", "pullheader",
-             "sendheader", "sha1", "signature")  # fmt: skip
+    names = ("answers", "appending", "crc32", "header", "indexkeys", "indexput", "logcolumns", "picking", "properties",
+             "pullheader", "sendheader", "sha1", "signature")  # fmt: skip
     modules = [
         Extension(
             "smartgo._core.sends",

@@ -59,7 +59,7 @@ MAY_IMPORT: dict[str, set[str]] = {
     "node": EVERYTHING - {"node", "cli", "aio", "sync", "testing", "spark"},
     "cli": EVERYTHING - {"cli", "aio", "sync", "testing", "spark"},
     "testing": EVERYTHING - {"testing", "spark"},
-    "spark": {"schema", "errors"},
+    "spark": {"core", "_core", "schema", "errors"},
 }  # fmt: skip
 
 OPS_MAY_IMPORT: dict[str, set[str]] = {

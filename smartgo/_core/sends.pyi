@@ -7,14 +7,15 @@ from smartgo.broker.sendrun import PureSendRun as SendRun
 from smartgo.net.hub import PureHub as Hub
 from smartgo.remoting.rungrants import NoRunGrants as RunGrants
 from smartgo.schema.indexkeys import Keys
+from smartgo.spark.decoder import NoLogColumns as LogColumns
 from smartgo.store.queues.picking import pure_adjacent_units as adjacent_units
 from smartgo.store.queues.picking import pure_pick_units as pick_units
 from smartgo.store.tails import PureLogTail as LogTail
 from smartgo.store.tails import PureQueueTail as QueueTail
 
 __all__ = [
-    "Hub", "LogTail", "PullRun", "QueueTail", "RunGrants", "SendRun", "adjacent_units", "crc32", "hmac_sha1",
-    "index_keys", "index_put", "pick_units", "sha1_state",
+    "Hub", "LogColumns", "LogTail", "PullRun", "QueueTail", "RunGrants", "SendRun", "adjacent_units", "crc32",
+    "hmac_sha1", "index_keys", "index_put", "pick_units", "sha1_state",
 ]  # fmt: skip
 
 def index_keys(view: bytes | memoryview, starts: Sequence[int], base: int) -> tuple[bytes, bytes, bytes, int]: ...

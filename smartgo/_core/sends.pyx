@@ -1344,3 +1344,6 @@ cdef class Hub:
             link.wrote(data, max(sent, 0))
             return 0
         return self.empty(lane)
+
+
+include "logcolumns.pxi"

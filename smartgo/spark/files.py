@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import errno
 import glob
+import mmap
 import os
 from typing import Final
 
@@ -51,6 +52,11 @@ def read_whole(path: str, limit: int) -> bytes | None:
         return read_at(path, 0, limit)
     except (FileNotFoundError, NotADirectoryError):
         return None
+
+
+def scratch(size: int) -> mmap.mmap:
+    """Return memory for C{size} bytes, of which only what is written to takes room."""
+    return mmap.mmap(-1, max(size, 1))
 
 
 class FileReader:

@@ -18,6 +18,7 @@ from smartgo.spark import files
 from smartgo.spark.arrays import numbers, values_of
 from smartgo.spark.bodies import checksums_hold, inflated
 from smartgo.spark.conditions import Conditions, of_options
+from smartgo.spark.decoder import Decoder, is_possible
 from smartgo.spark.gaps import LogGap, lost
 from smartgo.spark.logrange import LogRange
 from smartgo.spark.options import ReadOptions
@@ -116,6 +117,10 @@ class _Reading:
         self._checks = self._verifies or "crc_ok" in asked
         self._decompresses = options.decompress_body and "body" in asked
         self._torn: Damage | None = None
+        self._decoder: Decoder | None = None
+        if is_possible():
+            choose = None if conditions.is_empty else self._wanted
+            self._decoder = Decoder(columns, part.store, self._checks, self._decompresses, choose)
 
     def batches(self) -> Iterator[pa.RecordBatch]:
         """Read the range."""
@@ -124,15 +129,20 @@ class _Reading:
             for found in self._found(reader):
                 if isinstance(found, Damage):
                     yield from self._report(found)
-                else:
+                elif isinstance(found, Piece):
                     yield from self._take(found)
+                else:
+                    if self._verifies:
+                        self._confirm()
+                    yield found
             self._settle(reader)
         finally:
             reader.close()
+            self._decoder = None  # with its memory, which its way back to here would keep
 
     # -- finding records ---------------------------------------------------------------------------------------
 
-    def _found(self, reader: files.FileReader) -> Iterator[Piece | Damage]:
+    def _found(self, reader: files.FileReader) -> Iterator[Piece | Damage | pa.RecordBatch]:
         part = self._part
         steps = None
         if self._options.use_queues and not self._conditions.is_empty:
@@ -142,11 +152,11 @@ class _Reading:
                 steps = None
         for step in [part] if steps is None else steps:
             if isinstance(step, LogRange):
-                yield from Walk(step, reader)
+                yield from Walk(step, reader, self._decoder)
                 continue
             for piece in _pick(step, part, reader):
                 if isinstance(piece, int):  # the queues are wrong: from here on, see for ourselves
-                    yield from Walk(replace(part, begin=piece, is_aligned=True), reader)
+                    yield from Walk(replace(part, begin=piece, is_aligned=True), reader, self._decoder)
                     return
                 yield piece
 
@@ -173,24 +183,34 @@ class _Reading:
 
     def _chosen(self, piece: Piece) -> ndarray[Any, Any] | None:
         """Return the numbers of the rows wanted, C{None} for all."""
-        conditions = self._conditions
-        if conditions.is_empty:
+        if self._conditions.is_empty:
             return None
-        values = piece.columns.values
+        mask = self._wanted(piece.columns.values, piece.topics)
+        return None if mask is None or mask.all() else np.flatnonzero(mask)
+
+    def _wanted(self, values: Mapping[str, ndarray[Any, Any]], topics: pa.Array) -> ndarray[Any, Any] | None:
+        """
+        Tell which rows are wanted, C{None} for all.
+
+        @param values: columns by the names of a record's fields.
+        """
+        conditions = self._conditions
         mask = conditions.select(
             {one.column: values[_FIELDS.get(one.column, one.column)] for one in conditions.numbers}
         )
         if conditions.names_topics or conditions.first_offsets or conditions.end_offsets:
-            mask = self._of_topics(piece, np.ones(len(piece.topics), bool) if mask is None else mask)
-        return None if mask is None or mask.all() else np.flatnonzero(mask)
+            return self._of_topics(values, topics, np.ones(len(topics), bool) if mask is None else mask)
+        return mask
 
-    def _of_topics(self, piece: Piece, mask: ndarray[Any, Any]) -> ndarray[Any, Any]:
+    def _of_topics(
+        self, values: Mapping[str, ndarray[Any, Any]], topics: pa.Array, mask: ndarray[Any, Any]
+    ) -> ndarray[Any, Any]:
         conditions = self._conditions
-        coded = piece.topics.dictionary_encode()
+        coded = topics.dictionary_encode()
         codes, names = values_of(coded.indices), coded.dictionary.to_pylist()
         if conditions.names_topics:
             mask = mask & np.array([conditions.allows_topic(name) for name in names])[codes]
-        queues, offsets = piece.columns.values["queue_id"], piece.columns.values["queue_offset"]
+        queues, offsets = values["queue_id"], values["queue_offset"]
         for bounds, is_out in ((conditions.first_offsets, np.less), (conditions.end_offsets, np.greater_equal)):
             for (topic, queue_id), offset in bounds.items():
                 if topic in names:

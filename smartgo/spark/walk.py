@@ -33,6 +33,7 @@ from smartgo.schema.recordscan import own_offsets
 from smartgo.schema.topics import is_topic
 from smartgo.spark import files
 from smartgo.spark.arrays import texts, values_of
+from smartgo.spark.decoder import READ, Decoder, WalkEnd
 from smartgo.spark.logrange import LogRange
 
 CHUNK: Final = 8 << 20
@@ -41,6 +42,10 @@ _GLANCE: Final = 65536
 """Bytes read first where something is searched for that is usually near."""
 _NOTHING: Final = "nothing was written there"
 PROMISED: Final = "the consume queues name records up to"
+_RUN: Final = 65536
+"""Bytes of log that are read without the decoder where it ended; twice as many where that happens again soon."""
+_RARE: Final = 4 << 20
+"""Bytes that the decoder takes between two such places where these are rare."""
 
 
 class Piece(NamedTuple):
@@ -87,14 +92,19 @@ class Walk:
     @ivar at: physical offset after what was given out.
     """
 
-    def __init__(self, part: LogRange, reader: files.FileReader) -> None:
+    def __init__(self, part: LogRange, reader: files.FileReader, decoder: Decoder | None = None) -> None:
+        """
+        @param decoder: makes batches of what it takes; C{None}: there are pieces alone.
+        """
         self._part = part
         self._reader = reader
+        self._decoder = decoder
+        self._run = _RUN
         self._stored_ms = 0
         self.at = part.begin
 
-    def __iter__(self) -> Iterator[Piece | Damage]:
-        """Give out pieces and damage, in order of their offsets."""
+    def __iter__(self) -> Iterator[Piece | Damage | pa.RecordBatch]:
+        """Give out pieces, batches and damage, in order of their offsets."""
         part = self._part
         if not part.is_aligned:
             first = self._first()
@@ -115,6 +125,13 @@ class Walk:
                 if not part.looks_on or self._goes_on():
                     return
             else:
+                if self._decoder is not None:
+                    begin = self.at
+                    yield from self._decoded(self._decoder)
+                    if self.at > begin:
+                        self._run = _RUN if self.at - begin >= _RARE else self._run
+                        if self.at >= min(self._bounds()):
+                            continue
                 piece = self._piece()
                 if piece is not None:
                     yield piece
@@ -151,18 +168,45 @@ class Walk:
 
     # -- what is valid -----------------------------------------------------------------------------------------
 
+    def _bounds(self) -> list[int]:
+        """Return the physical offsets before which the records from here on begin."""
+        part = self._part
+        return [part.end, *[one.offset for one in part.known if one.offset > self.at]]
+
+    def _decoded(self, decoder: Decoder) -> Iterator[pa.RecordBatch]:
+        """Give out what the decoder takes from here on."""
+        bound = min(self._bounds())
+        begin = self.at
+        while self.at < bound:
+            first = self.at
+            view = self._read(first, min(READ, self._part.limit - first))
+            end = WalkEnd.FULL
+            while end == WalkEnd.FULL:
+                size, end = decoder.take(view, self.at - first, bound - self.at, self.at)
+                self.at += size
+                if end == WalkEnd.FULL:
+                    yield decoder.batch()
+            if end != WalkEnd.SHORT or self.at == first:
+                break
+        if self.at > begin:
+            self._stored_ms = decoder.stored_ms
+        if decoder.rows:
+            yield decoder.batch()
+
     def _piece(self) -> Piece | None:
         """Return the valid records from here on, as many as one read brings; C{None} if the first is not valid."""
         part = self._part
-        count = min(CHUNK, part.limit - self.at)
+        count = CHUNK
+        if self._decoder is not None:
+            count, self._run = min(CHUNK, self._run), min(CHUNK, 2 * self._run)
+        count = min(count, part.limit - self.at)
         view = self._read(self.at, count)
         if len(view) >= BLANK_SIZE:
             size, magic = start_struct.unpack_from(view)
             if magic in MESSAGE_MAGICS and len(view) < size <= min(SIZE_LIMIT, part.limit - self.at):
                 view = self._read(self.at, size)
-        ends = [part.end, *[one.offset for one in part.known if one.offset > self.at]]
         positions = record_positions(view, 0, self.at)
-        positions = positions[positions < min(ends) - self.at]
+        positions = positions[positions < min(self._bounds()) - self.at]
         return piece_of(view, self.at, positions)
 
     def _is_closed(self) -> bool:

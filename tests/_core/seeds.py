@@ -24,30 +24,43 @@ from tests.fakes import FakeEnvironment
 from tests.store.stores import ROOT, StoreTestCase, message, small
 
 KEPT: Final = Path(__file__).with_name("seeds.xz")
+COLUMN_SEEDS: Final = Path(__file__).with_name("columnseeds.xz")
+"""Those for C{fuzzcolumns.c}, see L{tests._core.columnseeds}."""
 
 
-def kept() -> bytes:
-    """Return the kept seeds, each behind its length."""
-    return lzma.decompress(KEPT.read_bytes())
-
-
-def keep(folder: Path) -> None:
-    """Write the files of a folder as the kept seeds, the shortest first."""
-    found = sorted((path.read_bytes() for path in folder.iterdir()), key=lambda seed: (len(seed), seed))
-    KEPT.write_bytes(lzma.compress(b"".join(map(_behind_length, found)), preset=9 | lzma.PRESET_EXTREME))
-
-
-def _behind_length(seed: bytes) -> bytes:
-    return len(seed).to_bytes(4, "big") + seed
-
-
-def _split(seeds: bytes) -> list[bytes]:
+def kept(path: Path = KEPT) -> list[bytes]:
+    """Return the seeds kept in a file, each behind its length."""
+    if not path.exists():
+        return []
+    seeds = lzma.decompress(path.read_bytes())
     found, at = [], 0
     while at < len(seeds):
         end = at + 4 + int.from_bytes(seeds[at : at + 4], "big")
         found.append(seeds[at:end])
         at = end
     return found
+
+
+def keep(folder: Path, path: Path = KEPT) -> None:
+    """Write the files of a folder as the kept seeds, the shortest first."""
+    found = sorted((path.read_bytes() for path in folder.iterdir()), key=lambda seed: (len(seed), seed))
+    path.write_bytes(lzma.compress(b"".join(map(behind_length, found)), preset=9 | lzma.PRESET_EXTREME))
+
+
+def behind_length(seed: bytes) -> bytes:
+    """Return a seed as the harness reads it from standard input."""
+    return len(seed).to_bytes(4, "big") + seed
+
+
+def write_seeds(seeds: list[bytes], folders: list[str]) -> None:
+    """Write seeds, each behind its length, to standard output, or without it as files in the one folder."""
+    if not folders:
+        sys.stdout.buffer.write(b"".join(seeds))
+        return
+    os.makedirs(folders[0], exist_ok=True)
+    for number, seed in enumerate(seeds):
+        with open(os.path.join(folders[0], f"{number:04}"), "wb") as file:
+            file.write(seed[4:])
 
 
 def queue_with_log(records: int) -> bytes:
@@ -74,16 +87,10 @@ def main() -> None:
         case ["--keep", folder]:
             keep(Path(folder))
             return
-    frames = _split(kept()) + [frame for frame in Tape(1).frames(600, 0.4, 0.3) if len(frame) < 8192]
+    frames = kept() + [frame for frame in Tape(1).frames(600, 0.4, 0.3) if len(frame) < 8192]
     frames += [frame for frame in Tape(2, SIGNERS).frames(200, 0.7, 0.3) if len(frame) < 8192]
-    frames += map(_behind_length, map(queue_with_log, (1, 2, 3, 7, 20)))
-    if not sys.argv[1:]:
-        sys.stdout.buffer.write(b"".join(frames))
-        return
-    os.makedirs(sys.argv[1], exist_ok=True)
-    for number, frame in enumerate(frames):
-        with open(os.path.join(sys.argv[1], f"{number:04}"), "wb") as file:
-            file.write(frame[4:])
+    frames += map(behind_length, map(queue_with_log, (1, 2, 3, 7, 20)))
+    write_seeds(frames, sys.argv[1:])
 
 
 if __name__ == "__main__":
