@@ -235,7 +235,7 @@ _ALERTS: Final = (
         "The access control files of this process were changed and cannot be used: the rules from before stay in force,"
         " and no change of an account or a permission counts.",
         "Its log names the file and the reason.",
-        of_process("accessFilesRefused"), lasting=30,
+        of_process("accessFilesRefused"), lasting=30, prometheus="SmartgoAccessFilesRefused",
     ),
     Judgement(
         "replica-diverged", "critical", 0, "state", "broker",

@@ -13,12 +13,15 @@ from prometheus_client import CollectorRegistry, generate_latest
 from prometheus_client.parser import text_string_to_metric_families
 from twisted.trial.unittest import SynchronousTestCase
 
+from smartgo.auth.accounts import AccessRules
+from smartgo.auth.connections import AccessControl
 from smartgo.broker.broker import Broker
 from smartgo.client.administration.brokers import BrokerPlace
 from smartgo.config.receivers import AlertReceiver
 from smartgo.net.memorybudget import Kind
 from smartgo.ops.alerts.noticemetrics import DeadLetterMetrics, NoticeMetrics
 from smartgo.ops.alerts.notices import NoticeQueue
+from smartgo.ops.figures.accessmetrics import AccessMetrics
 from smartgo.ops.figures.brokermetrics import BrokerMetrics
 from smartgo.ops.figures.membershipmetrics import MembershipMetrics
 from smartgo.ops.figures.metrics import Stalls, metrics_of
@@ -313,6 +316,7 @@ class DocumentTests(MetricsCase):
         slave = metrics_of(pair.env, pair.slave, None, lambda: self.stalls)
         members = CollectorRegistry()
         members.register(MembershipMetrics(remembered()))
+        members.register(AccessMetrics(AccessControl(AccessRules())))
         members.register(DeadLetterMetrics(lambda: {"audit": 3, "unknown": None}))
         members.register(NoticeMetrics({"team": NoticeQueue(AlertReceiver(name="team", kind="slack"))}))
         text = self.text() + generate_latest(slave).decode() + generate_latest(members).decode()
