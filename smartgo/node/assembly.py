@@ -132,6 +132,7 @@ def assemble_ops(
     sweeper: Sweeper,
     stalls: StallWatch,
     process: Process,
+    access: AccessService | None = None,
 ) -> Any:
     """
     Return the REST API of a process; C{None} if it serves none.
@@ -155,7 +156,8 @@ def assemble_ops(
         return None
     from smartgo.node.ops import assemble  # half a second of imports, for those alone who need it
 
-    ops = assemble(env, configuration, place, services, sweeper, stalls)
+    control = None if access is None else access.control
+    ops = assemble(env, configuration, place, services, sweeper, stalls, control)
     process.watch(ops.ready)
     if ops.tls is not None:
         process.on_reload(ops.tls.reload)
@@ -188,14 +190,14 @@ def make_service(
     node = NodeService(env, configuration)
     env.clock.callLater(_SETTLED_SECONDS, settle_memory)
     sweeper = checked(options.program, process_sweeper, env, configuration.limits)  # the only one of the process
-    access: AccessService | None = None
-    if "store" in options.tables or "registry" in options.tables:
-        access = checked(options.program, access_service, env, configuration)
+    access: AccessService | None = checked(options.program, access_service, env, configuration)
     services = checked(options.program, assemble, env, options, configuration, prepared, process, sweeper, access)
     env.clock.call_around(sweeper.slow.timed)
     env.threads.call_around(sweeper.slow.delivered)
     stalls = StallWatch(env.clock)
-    ops = checked(options.program, assemble_ops, env, options, configuration, services, sweeper, stalls, process)
+    ops = checked(
+        options.program, assemble_ops, env, options, configuration, services, sweeper, stalls, process, access
+    )
     if ops is not None:
         services.append(ops)
     tables = [table for service in services for table in service.tables]

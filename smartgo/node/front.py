@@ -10,12 +10,14 @@ from smartgo.node.assembly import NodeService, make_service
 from smartgo.node.options import FrontOptions as Options
 from smartgo.node.options import NodeOptions
 from smartgo.node.process import Process
+from smartgo.node.settingchecks import check_access_control
 
 __all__ = ["Options", "makeService"]
 
 
 def prepare(env: IEnvironment, configuration: Configuration) -> None:
-    """Check nothing: the REST API checks itself."""
+    """Check the files of access control, where it is on; the REST API checks itself. @raise SettingError: see there."""
+    check_access_control(env, configuration)
 
 
 def assemble(

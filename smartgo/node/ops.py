@@ -10,6 +10,7 @@ from twisted.internet.defer import Deferred
 from twisted.python.failure import Failure
 from zope.interface import implementer
 
+from smartgo.auth.connections import AccessControl
 from smartgo.broker.broker import Broker
 from smartgo.broker.figures.storestate import state_of
 from smartgo.broker.interfaces import IBroker
@@ -30,6 +31,7 @@ from smartgo.node.registryserver import Registry, own_address
 from smartgo.node.stalls import StallWatch
 from smartgo.ops.alerts.alertmetrics import AlertMetrics
 from smartgo.ops.alerts.noticemetrics import DeadLetterMetrics, NoticeMetrics
+from smartgo.ops.figures.accessmetrics import AccessMetrics
 from smartgo.ops.figures.membershipmetrics import MembershipMetrics
 from smartgo.ops.figures.metrics import Stalls, metrics_of
 from smartgo.ops.interfaces import (
@@ -292,6 +294,7 @@ def assemble(
     services: Sequence[Registry | Broker],
     sweeper: Sweeper,
     stalls: StallWatch | None = None,
+    access: AccessControl | None = None,
 ) -> Ops:
     """
     Return the API of a process.
@@ -299,20 +302,23 @@ def assemble(
     @param place: where to serve.
     @param services: the registry and the broker of this process, as far as there are any.
     @param sweeper: timers and memory budget of connections, shared with these services.
+    @param access: the access control of the process; C{None}: that of the services, if any has it.
     @raise SettingError: a setting that cannot be followed.
     """
     node = LocalNode(configuration, services, stalls) if services else None
     registries = registries_of(configuration, services)
     key = next((one.access_key for one in services if one.access_key is not None), None) or own_key(env, configuration)
+    access = access or next((one.access for one in services if one.access is not None), None)
     tls = server_tls(env, configuration.tls, (b"http/1.1",))
     shown = _metrics(env, services, sweeper, stalls)
-    access = next((one.access for one in services if one.access is not None), None)
     network = OpsNetwork(place, registries, tls, client_tls(env, configuration.tls), key, access)
     ops = Ops(env, configuration.ops, network, sweeper, node, lambda: shown)
     shown.register(NoticeMetrics(ops.notifier.queues))
     shown.register(DeadLetterMetrics(lambda: ops.alerts.dead))
     shown.register(MembershipMetrics(ops.membership))
     shown.register(AlertMetrics(ops.alerts.table))
+    if access is not None:
+        shown.register(AccessMetrics(access))
     return ops
 
 

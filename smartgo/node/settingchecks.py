@@ -108,6 +108,8 @@ def program_checks(
     checks.append(partial(client_tls, env, configuration.tls))
     checks.append(partial(memory_budget, env, configuration.limits))
     place = configuration.ops.place(_ops_port(configuration, tables))
+    if "registry" not in tables and "store" not in tables:
+        checks.append(partial(check_access_control, env, configuration))
     if place is not None or (serves_ops and configuration.ops.ops_listen is None):
         checks += _ops_checks(env, configuration, "registry" in tables, place or ("127.0.0.1", OPS_PORT))
     return checks
