@@ -16,6 +16,11 @@ _SUBMITTED: Final = "PYSPARK_GATEWAY_PORT"
 _VERSION: Final = re.compile(r'version "(?:1\.)?(\d+)')
 
 
+def is_submitted() -> bool:
+    """Tell whether C{spark-submit} started this process, and so a Java before it."""
+    return _SUBMITTED in os.environ
+
+
 @lru_cache(maxsize=1)
 def check_java() -> None:
     """
@@ -25,7 +30,7 @@ def check_java() -> None:
 
     @raise SettingError: there is none, or it is too old; the sentence says what is needed.
     """
-    if _SUBMITTED in os.environ:
+    if is_submitted():
         return
     home = os.environ.get("JAVA_HOME")
     program = os.path.join(home, "bin", "java") if home else "java"

@@ -16,6 +16,7 @@ from twisted.trial.unittest import SynchronousTestCase
 from smartgo.errors import SettingError
 from smartgo.spark.datasource import SmartgoDataSource
 from smartgo.spark.java import check_java
+from smartgo.spark.starting import FAST
 from tests import golden_store
 from tests.spark.logs import patch, rows
 from tests.spark.session import ROOT, SparkTestCase
@@ -212,3 +213,14 @@ class JavaTests(SynchronousTestCase):
         for text in ('openjdk version "17.0.15" 2025', 'openjdk version "25" 2025'):
             with patched.dict(os.environ, {"JAVA_HOME": self.java(text)}):
                 check_java.__wrapped__()
+
+
+class SettingTests(SparkTestCase):
+    def test_fast(self) -> None:
+        """A session that is started has the settings that cost nothing, beside Java options of the user's own."""
+        given = self.spark.sparkContext.getConf()
+        self.assertEqual({name: given.get(name) for name in FAST}, dict(FAST))
+        self.assertIn("TieredStopAtLevel", given.get("spark.driver.extraJavaOptions"))
+        read = self.spark._jvm.java.lang.System.getProperty
+        self.assertEqual(read("arrow.enable_unsafe_memory_access"), "true")
+        self.assertEqual(read("arrow.enable_null_check_for_get"), "false")
