@@ -66,7 +66,7 @@ def compiled():
 MODULES, OPTIONS = compiled()
 
 OTEL = ["opentelemetry-api>=1.30,<2", "opentelemetry-exporter-otlp-proto-http>=1.30,<2", "opentelemetry-sdk>=1.30,<2"]
-SPARK = ["numpy", "pandas>=2.2,<3", "plotly>=6", "pyarrow>=18", "pyspark>=4.3,<5"]
+SPARK = ["numpy", "pandas>=2.2,<3", "plotly>=6", "pyarrow>=18", "pyspark>=4.1,<5"]
 
 setup(
     name="smartgo",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
+from functools import partial
 
 import pyarrow as pa
 from pyspark.sql import SparkSession
@@ -15,17 +16,18 @@ from pyspark.sql.datasource import (
     Filter,
     InputPartition,
 )
-from pyspark.sql.pandas.types import from_arrow_schema, to_arrow_schema
+from pyspark.sql.pandas.types import from_arrow_schema
 from pyspark.sql.types import StructType
 
 from smartgo.errors import SettingError
-from smartgo.spark import pushdown
+from smartgo.spark import catalog, pushdown
 from smartgo.spark.columns import check_columns, table_schema
 from smartgo.spark.conditions import of_options
 from smartgo.spark.network.networkoptions import is_network, parse_network
 from smartgo.spark.options import EARLIEST, LATEST, ReadOptions, parse
 from smartgo.spark.stores import find_stores
 from smartgo.spark.tables import plan_table, read_part
+from smartgo.spark.versions import arrow_schema, stream_reader
 
 
 def register(spark: SparkSession) -> None:
@@ -44,19 +46,23 @@ class SmartgoDataSource(DataSource):
 
     def schema(self) -> StructType:
         """Return all columns of the table that the options name."""
-        if is_network(self.options):
-            return _schema(table_schema("messages", parse_network(self.options).corrupt_column))
-        options = parse(self.options)
-        return _schema(table_schema(options.table, options.corrupt_column))
+        given = catalog.own_options(self.options)
+        if is_network(given):
+            columns = _schema(table_schema("messages", parse_network(given).corrupt_column))
+        else:
+            options = parse(given)
+            columns = _schema(table_schema(options.table, options.corrupt_column))
+        return catalog.remember(columns, given) if catalog.is_table(self.options) else columns
 
     def reader(self, schema: StructType) -> DataSourceReader:
         """Return what reads the columns of C{schema}."""
-        if is_network(self.options):
+        given = catalog.recall(self.options, schema)
+        if is_network(given):
             from smartgo.spark.network.batch import NetworkBatchReader  # only its users pay for ssl and the like
 
-            network = parse_network(self.options)
+            network = parse_network(given)
             return NetworkBatchReader(arrow_columns(schema, "messages", network.corrupt_column), network)
-        options = parse(self.options)
+        options = parse(given)
         _check_batch(options)
         columns = arrow_columns(schema, options.table, options.corrupt_column)
         return FilteringReader(columns, options) if options.filter_pushdown else BatchReader(columns, options)
@@ -65,8 +71,9 @@ class SmartgoDataSource(DataSource):
         """Return what reads the columns of C{schema} as messages come."""
         from smartgo.spark.stream import StreamReader
 
-        options = parse(self.options)
-        return StreamReader(arrow_columns(schema, options.table, options.corrupt_column), options)
+        options = parse(catalog.recall(self.options, schema))
+        columns = arrow_columns(schema, options.table, options.corrupt_column)
+        return stream_reader(partial(StreamReader, columns, options))
 
     def writer(self, schema: StructType, overwrite: bool) -> DataSourceArrowWriter:
         """Return what sends a table."""
@@ -88,7 +95,7 @@ def arrow_columns(schema: StructType, table: str, corrupt_column: str | None) ->
     @param corrupt_column: name of the column for damage, C{None} for none.
     @raise SettingError: the table has no such column, or one of another type.
     """
-    columns = to_arrow_schema(schema, timezone="UTC")
+    columns = arrow_schema(schema)
     check_columns(columns, table, corrupt_column)
     return columns
 

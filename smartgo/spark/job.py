@@ -10,13 +10,13 @@ read, 78 wrong settings or no Java, 130 interrupted.
 from __future__ import annotations
 
 import argparse
-import re
 import sys
 from collections.abc import Callable, Sequence
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Final
 
 from smartgo.errors import SettingError, SmartgoError, StoreError
+from smartgo.spark.failures import job_failed
 from smartgo.spark.java import check_java
 from smartgo.spark.report import REPORT, page
 from smartgo.spark.starting import session
@@ -31,7 +31,6 @@ WRONG_SETTING: Final = 78
 INTERRUPTED: Final = 130
 
 _KEYS: Final = 1000
-_OURS: Final = re.compile(r"smartgo\.[a-z.]*?(\w+): (.+)")
 _EPILOG: Final = """
 examples:
   smartgo-spark ~/store --out ~/store-report
@@ -114,7 +113,7 @@ def _run(given: argparse.Namespace, say: Say) -> bool:
         from pyspark.errors import PySparkException
         from pyspark.sql import SparkSession
 
-        from smartgo.spark.jobrun import JobFailed, ReportJob
+        from smartgo.spark.jobrun import ReportJob
     except ImportError as error:
         package = str(error.name).partition(".")[0]
         raise SettingError(f'{package} is not installed: pip install "smartgo[spark]"') from None
@@ -123,15 +122,16 @@ def _run(given: argparse.Namespace, say: Say) -> bool:
     runs_already = SparkSession.getActiveSession() is not None  # called from a program, it is the program's to stop
     if not runs_already:
         say("starting Spark")
-    spark = _session(given.master, sys.stderr.isatty() and not given.quiet)
+    spark: SparkSession | None = None
     try:
+        spark = _session(given.master, sys.stderr.isatty() and not given.quiet)
         job.prepare(spark, given.overwrite)
         report = job.report(spark, datetime.now(UTC))
         job.write(spark, REPORT, page(report, get_plotlyjs()).encode())
     except PySparkException as error:
-        raise understood(str(error)) or JobFailed(f"Spark failed: {_first_line(error)}") from None
+        raise job_failed(error) from None
     finally:
-        if not runs_already:
+        if spark is not None and not runs_already:
             spark.stop()
     damage = report.tables["corrupt"]
     if damage:
@@ -153,20 +153,6 @@ def _session(master: str | None, progress: bool) -> SparkSession:
         **({"spark.ui.enabled": "false", "spark.sql.shuffle.partitions": "8"} if local else {}),
     }
     return session(master, **{name: value for name, value in settings.items() if not conf.contains(name)})
-
-
-def understood(text: str) -> SmartgoError | None:
-    """Return the message of an error of smartgo from Spark's error, which is a worker's traceback and more."""
-    found = _OURS.findall(text)
-    if not found:
-        return None
-    kind, sentence = found[-1]
-    return SettingError(sentence) if kind == "SettingError" else StoreError(sentence)
-
-
-def _first_line(error: Exception) -> str:
-    lines = [line for line in str(error).splitlines() if line.strip()]
-    return lines[0] if lines else type(error).__name__
 
 
 if __name__ == "__main__":

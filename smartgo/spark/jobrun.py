@@ -12,17 +12,13 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.types import StructType
 from pyspark.storagelevel import StorageLevel
 
-from smartgo.errors import SettingError, SmartgoError
+from smartgo.errors import SettingError
 from smartgo.spark import jobtables
 from smartgo.spark.report import REPORT, Report
 from smartgo.spark.reportcharts import Row
 from smartgo.spark.stores import find_stores
 
 _LAST: Final = ("retries", "top_keys", "corrupt")
-
-
-class JobFailed(SmartgoError):
-    """Spark failed; the message is the first line of its error."""
 
 
 class ReportJob:

@@ -8,17 +8,12 @@ from typing import Any
 
 import pyarrow as pa
 from pyspark.sql.datasource import DataSourceStreamReader, InputPartition
-from pyspark.sql.streaming.datasource import (
-    ReadAllAvailable,
-    ReadLimit,
-    ReadMaxBytes,
-    SupportsTriggerAvailableNow,
-)
 
 from smartgo.spark.conditions import of_options
 from smartgo.spark.options import Position, ReadOptions
 from smartgo.spark.storefollower import StoreFollower, check_stream
 from smartgo.spark.tables import read_part
+from smartgo.spark.versions import ReadAllAvailable, ReadLimit, ReadMaxBytes, SupportsTriggerAvailableNow
 
 
 class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):

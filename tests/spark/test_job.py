@@ -8,9 +8,10 @@ import sys
 from collections import Counter
 from typing import Any
 
+from pyspark.errors import PySparkException
 from twisted.trial.unittest import SynchronousTestCase
 
-from smartgo.errors import SettingError, StoreError
+from smartgo.errors import SettingError
 from smartgo.spark import job
 from smartgo.spark.jobtables import width_of
 from smartgo.spark.report import REPORT, page
@@ -64,14 +65,24 @@ class CommandTests(SynchronousTestCase):
             status, said = run(*arguments)
             self.assertEqual((status, said.count("\n")), (job.WRONG_SETTING, 1), said)
 
-    def test_understood(self) -> None:
-        """Of what Spark makes of an error of ours, the sentence is told, and its kind decides the status."""
-        trace = "Job aborted\nTraceback:\n  File x\nsmartgo.{}: /s/commitlog/0 is damaged at 5\n SQLSTATE: 38000\n at"
-        found = job.understood(trace.format("spark.reader.LogDamaged"))
-        self.assertIsInstance(found, StoreError)
-        self.assertEqual(str(found), "/s/commitlog/0 is damaged at 5")
-        self.assertIsInstance(job.understood(trace.format("errors.SettingError")), SettingError)
-        self.assertIsNone(job.understood("java.lang.OutOfMemoryError"))
+    def test_failed(self) -> None:
+        """When Spark fails, what is printed names the cause, in one line."""
+
+        def fails(*_: object) -> None:
+            raise PySparkException(
+                "[PYTHON_DATA_SOURCE_ERROR] Failed to create Python data source instance: Traceback (most recent call"
+                " last):\n  File \"worker.py\", line 1\nModuleNotFoundError: No module named 'smartgo'\n"
+            )
+
+        self.patch(job, "check_java", lambda: None)
+        self.patch(job, "_session", fails)
+        status, said = run("-q", self.store, "--out", self.mktemp())
+        self.assertEqual(status, job.FAILED)
+        self.assertEqual(
+            said,
+            "smartgo-spark: Spark failed: [PYTHON_DATA_SOURCE_ERROR] Failed to create Python data source instance:"
+            " ModuleNotFoundError: No module named 'smartgo'\n",
+        )
 
     def test_width(self) -> None:
         """Charts over time have at most 120 columns, of a round width."""

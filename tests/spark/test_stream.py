@@ -10,7 +10,6 @@ from typing import Any
 import pyarrow as pa
 from pyspark.errors import PySparkException
 from pyspark.sql.datasource import InputPartition
-from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadMaxBytes
 from twisted.trial.unittest import SynchronousTestCase
 
 from smartgo.schema.recordscan import scan
@@ -18,6 +17,7 @@ from smartgo.spark.columns import MESSAGES
 from smartgo.spark.gaps import DataLost
 from smartgo.spark.options import parse
 from smartgo.spark.stream import StreamReader
+from smartgo.spark.versions import HAS_READ_LIMITS, ReadAllAvailable, ReadMaxBytes
 from tests import golden_store
 from tests.spark.session import SparkTestCase
 from tests.spark.test_storefollower import DiskLog
@@ -144,8 +144,9 @@ class StreamTests(SparkTestCase):
         """
         for _ in range(40):
             self.log.append(b"a" * 300)
-        first = self.run_to_the_end(self.read(maxBytesPerTrigger="5000"))
-        self.assertGreater(len(first.recentProgress), 2)
+        limit = {"maxBytesPerTrigger": "5000"} if HAS_READ_LIMITS else {}
+        first = self.run_to_the_end(self.read(**limit))
+        self.assertGreater(len(first.recentProgress), 2 if HAS_READ_LIMITS else 0)
         self.assertEqual(self.found(), self.starts())
         for _ in range(30):
             self.log.append(b"b" * 300)
@@ -157,6 +158,8 @@ class StreamTests(SparkTestCase):
         os.unlink(os.path.join(commits, f".{last}.crc"))
         self.log.append(b"c")
         self.run_to_the_end(self.read())
+        if not HAS_READ_LIMITS:  # Spark 4.1 ends after the micro-batch that it had to do again
+            self.run_to_the_end(self.read())
         self.assertEqual(self.found(), self.starts())
 
     def test_golden(self) -> None:

@@ -1,0 +1,44 @@
+"""Stand-ins on Spark 4.1 for the classes of C{pyspark.sql.streaming.datasource}, which came with Spark 4.2."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+class ReadLimit:
+    """How much a micro-batch may take."""
+
+
+@dataclass
+class ReadAllAvailable(ReadLimit):
+    """All there is."""
+
+
+@dataclass
+class ReadMinRows(ReadLimit):
+    """Nothing before there are so many rows, or so many milliseconds went by."""
+
+    min_rows: int
+    max_trigger_delay_ms: int
+
+
+@dataclass
+class ReadMaxRows(ReadLimit):
+    """At most so many rows."""
+
+    max_rows: int
+
+
+@dataclass
+class ReadMaxBytes(ReadLimit):
+    """At most so many bytes."""
+
+    max_bytes: int
+
+
+class SupportsTriggerAvailableNow:
+    """A stream that can note where its data ends, to go no further."""
+
+    def prepareForTriggerAvailableNow(self) -> None:
+        """Note where the data ends now."""
+        raise NotImplementedError
