@@ -55,8 +55,9 @@ PARTS: Final = {
     ),
     "console": ("tests.ops.console", "tests.scenarios"),
     "spark": (
-        "tests.spark.network.test_batch", "tests.spark.test_datasource", "tests.spark.test_gaps",
-        "tests.spark.test_job", "tests.spark.test_notebook", "tests.spark.test_sink", "tests.spark.test_stream",
+        "tests.spark.network.test_batch", "tests.spark.test_catalog", "tests.spark.test_datasource",
+        "tests.spark.test_gaps", "tests.spark.test_job", "tests.spark.test_notebook", "tests.spark.test_sink",
+        "tests.spark.test_stream",
     ),
     "attack": ("tests.attack",),
 }  # fmt: skip
@@ -97,6 +98,7 @@ SELECTED: Final = {
     ),
     "smoke-spark": (
         "tests.spark.network.test_batch.BatchTests.test_topic",
+        "tests.spark.test_catalog.CatalogTests.test_table",
         "tests.spark.test_datasource.BoundsTests",
         "tests.spark.test_datasource.GoldenTests.test_damage",
         "tests.spark.test_datasource.GoldenTests.test_manifest",

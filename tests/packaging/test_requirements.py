@@ -45,6 +45,14 @@ class VersionTests(SynchronousTestCase):
             version = locked[canonicalize_name(requirement.name)]
             self.assertTrue(requirement.specifier.contains(version), f"{requirement} and {version}")
 
+    def test_sparks(self) -> None:
+        """The older versions of Spark are tried with the same versions of everything else."""
+        locked = pins("locked.txt")
+        for name, version in (("spark41.txt", "4.1."), ("spark42.txt", "4.2.")):
+            found = pins(name)
+            self.assertTrue(found["pyspark"].startswith(version))
+            self.assertEqual({**found, "pyspark": locked["pyspark"]}, locked)
+
     def test_lowest(self) -> None:
         """The lowest versions are the lower bounds, of all packages that smartgo names and of no other."""
         lowest = pins("lowest.txt")
