@@ -14,7 +14,7 @@ from twisted.trial.unittest import SynchronousTestCase
 from smartgo.errors import SettingError
 from smartgo.spark import readlimits, versions
 from smartgo.spark.columns import MESSAGES
-from smartgo.spark.logfollower import DataLost
+from smartgo.spark.gaps import DataLost
 from smartgo.spark.options import parse
 from smartgo.spark.stream import StreamReader
 from smartgo.spark.versions import WithoutLimits, arrow_schema, stream_reader
