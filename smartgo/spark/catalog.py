@@ -54,7 +54,7 @@ def remember(schema: StructType, options: Mapping[str, str]) -> StructType:
     return StructType([StructField(first.name, first.dataType, first.nullable, metadata), *others])
 
 
-def recall(given: Mapping[str, str], schema: StructType) -> dict[str, str]:
+def options_of_table(given: Mapping[str, str], schema: StructType) -> dict[str, str]:
     """
     Return the options of a read: those of the table that is read, if it is one of a catalog, and over them those given.
 

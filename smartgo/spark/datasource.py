@@ -56,7 +56,7 @@ class SmartgoDataSource(DataSource):
 
     def reader(self, schema: StructType) -> DataSourceReader:
         """Return what reads the columns of C{schema}."""
-        given = catalog.recall(self.options, schema)
+        given = catalog.options_of_table(self.options, schema)
         if is_network(given):
             from smartgo.spark.network.batch import NetworkBatchReader  # only its users pay for ssl and the like
 
@@ -71,7 +71,7 @@ class SmartgoDataSource(DataSource):
         """Return what reads the columns of C{schema} as messages come."""
         from smartgo.spark.stream import StreamReader
 
-        options = parse(catalog.recall(self.options, schema))
+        options = parse(catalog.options_of_table(self.options, schema))
         columns = arrow_columns(schema, options.table, options.corrupt_column)
         return stream_reader(partial(StreamReader, columns, options))
 

@@ -5,33 +5,29 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 
-class ReadLimit:
-    """How much a micro-batch may take."""
+@dataclass
+class ReadAllAvailable:
+    """No limit."""
 
 
 @dataclass
-class ReadAllAvailable(ReadLimit):
-    """All there is."""
-
-
-@dataclass
-class ReadMinRows(ReadLimit):
-    """Nothing before there are so many rows, or so many milliseconds went by."""
+class ReadMinRows:
+    """A limit: at least so many rows, or so many milliseconds."""
 
     min_rows: int
     max_trigger_delay_ms: int
 
 
 @dataclass
-class ReadMaxRows(ReadLimit):
-    """At most so many rows."""
+class ReadMaxRows:
+    """A limit of so many rows."""
 
     max_rows: int
 
 
 @dataclass
-class ReadMaxBytes(ReadLimit):
-    """At most so many bytes."""
+class ReadMaxBytes:
+    """A limit of so many bytes."""
 
     max_bytes: int
 

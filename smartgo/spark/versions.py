@@ -49,13 +49,13 @@ else:
     except ImportError:
         from smartgo.spark.readlimits import (
             ReadAllAvailable,
-            ReadLimit,
             ReadMaxBytes,
             ReadMaxRows,
             ReadMinRows,
             SupportsTriggerAvailableNow,
         )
 
+        ReadLimit = object
         HAS_READ_LIMITS = False
 
 

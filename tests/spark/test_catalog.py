@@ -48,13 +48,13 @@ class OptionsTests(SynchronousTestCase):
         """The columns of a table bring its options with them; those of a query come over them."""
         kept = catalog.remember(COLUMNS, {"path": "/a", "subscribe": "T"})
         self.assertEqual([field.name for field in kept], ["a", "b"])
-        self.assertEqual(catalog.recall({}, kept), {"path": "/a", "subscribe": "T"})
-        self.assertEqual(catalog.recall({"Subscribe": "U"}, kept), {"path": "/a", "subscribe": "U"})
-        self.assertEqual(catalog.recall({"path": "/b"}, COLUMNS), {"path": "/b"})
+        self.assertEqual(catalog.options_of_table({}, kept), {"path": "/a", "subscribe": "T"})
+        self.assertEqual(catalog.options_of_table({"Subscribe": "U"}, kept), {"path": "/a", "subscribe": "U"})
+        self.assertEqual(catalog.options_of_table({"path": "/b"}, COLUMNS), {"path": "/b"})
 
     def test_lost(self) -> None:
         """A table whose options Spark dropped is refused by a sentence that says what to do."""
-        error = self.assertRaises(SettingError, catalog.recall, {}, COLUMNS)
+        error = self.assertRaises(SettingError, catalog.options_of_table, {}, COLUMNS)
         self.assertIn("leave the list out", str(error))
 
 
