@@ -258,6 +258,24 @@ def decode(view: bytes | memoryview, at: int = 0) -> StoredMessage:
 _new = tuple.__new__
 
 
+def believed_size(view: bytes | memoryview, at: int, physical_offset: int) -> int:
+    """
+    Return the longest size that is believed of what starts at byte C{at}: L{SIZE_LIMIT}, or what a longer record states
+    that lies where it says and whose body accounts for its size. Brokers with a larger frame limit store such records.
+    """
+    if len(view) - at < HEAD_SIZE:
+        return SIZE_LIMIT
+    head = _HEADS[HEAD_STRUCT.unpack_from(view, at)[7] & HOSTS_MASK]
+    if len(view) - at < head.size:
+        return SIZE_LIMIT
+    fields = head.unpack_from(view, at)
+    size, magic, body_length = fields[0], fields[1], fields[14]
+    rest = size - head.size - body_length
+    longest = 2 + _LENGTH_LIMIT + 2 + PROPERTIES_LIMIT
+    is_record = magic in MESSAGE_MAGICS and fields[6] == physical_offset and body_length >= 0 and 3 <= rest <= longest
+    return max(SIZE_LIMIT, size) if is_record else SIZE_LIMIT
+
+
 def check(
     view: bytes | memoryview, at: int, physical_offset: int, verify_crc: bool = True, limit: int = SIZE_LIMIT
 ) -> StoredMessage:

@@ -24,7 +24,7 @@ from smartgo.schema.record import (
     HEAD_SIZE,
     MESSAGE_MAGICS,
     RECORD_MINIMUM,
-    SIZE_LIMIT,
+    believed_size,
     check,
     decode,
     start_struct,
@@ -40,6 +40,7 @@ CHUNK: Final = 8 << 20
 """Bytes of log read at a time."""
 _GLANCE: Final = 65536
 """Bytes read first where something is searched for that is usually near."""
+_LONGEST_HEAD: Final = 128
 _NOTHING: Final = "nothing was written there"
 PROMISED: Final = "the consume queues name records up to"
 _RUN: Final = 65536
@@ -203,7 +204,8 @@ class Walk:
         view = self._read(self.at, count)
         if len(view) >= BLANK_SIZE:
             size, magic = start_struct.unpack_from(view)
-            if magic in MESSAGE_MAGICS and len(view) < size <= min(SIZE_LIMIT, part.limit - self.at):
+            longest = min(believed_size(view, 0, self.at), part.limit - self.at)
+            if magic in MESSAGE_MAGICS and len(view) < size <= longest:
                 view = self._read(self.at, size)
         positions = record_positions(view, 0, self.at)
         positions = positions[positions < min(self._bounds()) - self.at]
@@ -216,7 +218,7 @@ class Walk:
             return False
         size, magic = start_struct.unpack_from(view)
         room = self._part.limit - self.at
-        return magic in BLANK_MAGICS and room <= size <= SIZE_LIMIT + BLANK_SIZE
+        return magic in BLANK_MAGICS and room <= size
 
     def _goes_on(self) -> bool:
         """
@@ -248,10 +250,12 @@ class Walk:
             size, magic = start_struct.unpack_from(view)
             if size == magic == 0:
                 return _NOTHING
-            if magic in MESSAGE_MAGICS and RECORD_MINIMUM <= size <= min(SIZE_LIMIT, room):
-                view = self._read(at, size)
+            if magic in MESSAGE_MAGICS and RECORD_MINIMUM <= size <= room:
+                view = self._read(at, min(size, _LONGEST_HEAD))
+                if size <= believed_size(view, 0, at):
+                    view = self._read(at, size)
         try:
-            check(view, 0, at, verify_crc=False)
+            check(view, 0, at, verify_crc=False, limit=room)
         except BadRecord as error:
             return str(error)
         return ""
@@ -286,11 +290,13 @@ class Walk:
             for at in own_offsets(view, 0, base, min(len(view), end - base)):
                 offset = base + at
                 size, _ = start_struct.unpack_from(view, at)
-                if not RECORD_MINIMUM <= size <= min(SIZE_LIMIT, self._part.limit - offset):
+                head = self._reader.copy(offset - self._part.base, _LONGEST_HEAD)
+                longest = min(believed_size(head, 0, offset), self._part.limit - offset)
+                if not RECORD_MINIMUM <= size <= longest:
                     continue
                 try:
                     record = self._reader.copy(offset - self._part.base, size)
-                    check(record, 0, offset, verify_crc)
+                    check(record, 0, offset, verify_crc, limit=longest)
                 except BadRecord:
                     continue
                 if decode(record).stored_ms >= stored_ms:
@@ -338,7 +344,7 @@ def piece_of(view: memoryview, base: int, positions: ndarray[Any, Any]) -> Piece
         return None
     columns = records(view, positions)
     values = columns.values
-    good = columns.valid & (values["physical_offset"] == positions + base) & (values["size"] <= SIZE_LIMIT)
+    good = columns.valid & (values["physical_offset"] == positions + base)
     good &= (values["queue_id"] >= 0) & (values["queue_offset"] >= 0) & (values["stored_ms"] > 0)
     count = len(good) if good.all() else int(np.argmin(good))
     if count < len(good):

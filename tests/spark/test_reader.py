@@ -32,7 +32,9 @@ from smartgo.spark.logrange import LogRange
 from smartgo.spark.options import ReadOptions, parse
 from smartgo.spark.partitions import plan
 from smartgo.spark.reader import LogDamaged, read_messages
+from smartgo.spark.storefollower import StoreFollower
 from smartgo.spark.stores import find_stores
+from smartgo.spark.tables import read_part
 from tests import golden_store
 from tests.schema.test_record import as_v2
 from tests.spark.logs import LogWriter, any_message, patch, rows, write
@@ -356,6 +358,52 @@ class SplitTests(Case):
         part = replace(whole, end=outer + 20)
         error = self.assertRaises(StoreError, list, read_messages(part, MESSAGES, parse({"path": self.root})))
         self.assertIn("partitionBytes", str(error))
+
+
+class LongRecordTests(Case):
+    """Records longer than a frame of 16 MiB, as a broker stores them whose limits were raised."""
+
+    def setUp(self) -> None:
+        """Write two files with one each: the second did not fit into the first, whose blank is as long."""
+        super().setUp()
+        self.writer = LogWriter(self.root, file_size=45 << 20)
+        with patched.object(record, "SIZE_LIMIT", 1 << 30):
+            for size in (100, 20 << 20, 100, 25 << 20, 100):
+                self.writer.add(NewMessage("T", 0, bytes(size), b"KEYS\x01a\x02"))
+        self.writer.close()
+        self.all = [offset for offset, _ in self.writer.written]
+        # An older record lies in the blank, as a broker leaves it that cuts its log after a crash.
+        blank = self.all[2] + 200
+        patch(self.log(), blank + 1000, encode(NewMessage("T", 0, b"old", b""), 7, blank + 1000, 5))
+
+    def test_valid(self) -> None:
+        """They are rows, however the log is cut, and nothing is damaged."""
+        for options in ({}, {"partitionBytes": "1m"}, {"partitionBytes": "1m", "useConsumeQueue": "false"}):
+            self.assertEqual(self.offsets(**options), self.all)
+            self.assertEqual(self.damage(**options), [])
+        self.assertEqual([row["body_size"] for row in rows(self.root)], [100, 20 << 20, 100, 25 << 20, 100])
+
+    def test_stream(self) -> None:
+        """A stream reads them, too, in micro-batches of less."""
+        options = parse({"path": self.root, "partitionBytes": "1m"})
+        following = StoreFollower(options)
+        following.stop_at_the_end()
+        at, found = following.initial(), []
+        while (end := following.latest(at, 1 << 20)) != at:
+            for part in following.ranges(at, end):
+                for batch in read_part(part, MESSAGES, options, Conditions()):
+                    found += batch.column("physical_offset").to_pylist()
+            at = end
+        self.assertEqual(found, self.all)
+
+    def test_damaged(self) -> None:
+        """What is wrong with one is told, and what follows is read; a size must agree with that of the body."""
+        for at, data in ((3, b"\x05"), (0, b"\x02"), (5 << 20, b"x"), (28, b"\x01")):
+            patch(self.log(), self.all[1] + at, data)
+            self.assertEqual(self.offsets(failOnCorrupt=False), [self.all[0], *self.all[2:]])
+            raw = self.writer.written[1][1]
+            self.assertEqual(self.damage(), [(self.all[1], len(raw))])
+            patch(self.log(), self.all[1] + at, raw[at : at + 1])
 
 
 class DamageTests(Case):
