@@ -20,7 +20,16 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Final
 
 from smartgo.schema.columns import record_positions
-from smartgo.schema.record import BLANK_MAGICS, BLANK_SIZE, HEAD_SIZE, MESSAGE_MAGICS, SIZE_LIMIT, decode, start_struct
+from smartgo.schema.record import (
+    BLANK_MAGICS,
+    BLANK_SIZE,
+    HEAD_SIZE,
+    MESSAGE_MAGICS,
+    SIZE_LIMIT,
+    believed_size,
+    decode,
+    start_struct,
+)
 from smartgo.schema.recordscan import Scan, Stop, find_record
 from smartgo.spark.stores import NamedFile
 
@@ -44,6 +53,7 @@ class LogFollower:
     @ivar cut: how often the log was found to be cut, or written anew, behind what was seen of it.
     @ivar promised: physical offset up to which the ConsumeQueues name records, 0 where they do not tell. What is no
         record before that is damage, zeros too.
+    @ivar written: base of the newest file that anything was written to, even if zeros took the place of its begin.
     """
 
     def __init__(self, peek: Peek) -> None:
@@ -57,6 +67,7 @@ class LogFollower:
         self.reached = 0
         self.cut = 0
         self.promised = 0
+        self.written = 0
 
     def look(self, files: Sequence[NamedFile]) -> int:
         """
@@ -108,7 +119,11 @@ class LogFollower:
     def _newest(self, files: Sequence[NamedFile]) -> NamedFile | None:
         """Return the last file that something was written to; those after it were made ahead."""
         for file in reversed(files):
-            if file.base < self.promised or self._peek(file.path, 0, BLANK_SIZE) not in (_NOTHING, b""):
+            if (
+                file.base < self.promised
+                or 0 < file.base == self.written
+                or self._peek(file.path, 0, BLANK_SIZE) not in (_NOTHING, b"")
+            ):
                 return file
         return None
 
@@ -133,7 +148,7 @@ class LogFollower:
         self._pass_over_old(file)
         while (begin := self.reached) < file.end:
             data = self._read(file, begin)
-            scan = Scan(data, 0, begin)
+            scan = Scan(data, 0, begin, limit=max(SIZE_LIMIT, len(data)))
             for message in scan:
                 if b"\0" in message.properties and not _goes_on(data, scan.end):
                     return False
@@ -155,7 +170,8 @@ class LogFollower:
     def _is_nothing(self, file: NamedFile) -> bool:
         """Tell whether the log ends where it is read up to: nothing was written there."""
         is_empty = self._peek(file.path, self.reached - file.base, BLANK_SIZE) == _NOTHING
-        return is_empty and self.reached >= self.promised
+        is_begun = self.reached == file.base == self.written
+        return is_empty and self.reached >= self.promised and not is_begun
 
     def _pass_over_old(self, file: NamedFile) -> None:
         """Skip to the last MiB behind the last record that was checked, by sizes and magics alone."""
@@ -178,7 +194,7 @@ class LogFollower:
         data = self._peek(file.path, at, min(_CHUNK, room))
         if BLANK_SIZE <= len(data) < room:
             size, magic = start_struct.unpack_from(data)
-            if magic in MESSAGE_MAGICS and len(data) < size <= min(SIZE_LIMIT, room):
+            if magic in MESSAGE_MAGICS and len(data) < size <= min(believed_size(data, 0, begin), room):
                 data = self._peek(file.path, at, size)
         return data
 
@@ -236,7 +252,7 @@ def next_record(files: Sequence[NamedFile], begin: int, position: int, end: int,
             data = peek(file.path, at - file.base, min(_CHUNK, file.end - at))
             starts = record_positions(data)
             if not len(starts) and len(data) < file.end - at:  # perhaps a long one
-                data = peek(file.path, at - file.base, SIZE_LIMIT)
+                data = peek(file.path, at - file.base, believed_size(data, 0, at))
                 starts = record_positions(data)
             if not len(starts):
                 at = file.end
@@ -244,6 +260,8 @@ def next_record(files: Sequence[NamedFile], begin: int, position: int, end: int,
             number = int(starts.searchsorted(position - at))
             last = int(starts[-1])
             at += int(starts[number]) if number < len(starts) else last + start_struct.unpack_from(data, last)[0]
+        if at < end and not begins_record(files, at, peek):
+            at = file.end  # the next micro-batch could not tell that the damage goes on there
         return min(at, end)
     return end
 

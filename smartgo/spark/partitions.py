@@ -22,13 +22,15 @@ from smartgo.spark.conditions import Conditions
 from smartgo.spark.gaps import LogGap, find_gaps, lost
 from smartgo.spark.logrange import LogRange
 from smartgo.spark.options import Position, ReadOptions
-from smartgo.spark.queues import newest_end
+from smartgo.spark.queues import newest_end, oldest_begin
 from smartgo.spark.stores import NamedFile, Store, check_named, looked_again
 from smartgo.spark.walk import PROMISED
 
 CLOCK_SLACK_MS: Final = 3_600_000
 """A broker's clock may have been set back by that much, and files are still not passed over wrongly."""
 _PROBED: Final = 65536
+_SEARCHED: Final = 32 << 20
+_PIECE: Final = 1 << 20
 _NEVER: Final = 1 << 62
 
 
@@ -60,12 +62,12 @@ def _plan_store(store: Store, options: ReadOptions, conditions: Conditions) -> l
     # Before the files are listed, else a file that is made meanwhile would be missing.
     queues_end = newest_end(store) if options.use_queues else 0
     logs = store.log_files()
-    if not logs:
-        return []
     low, high = conditions.span("physical_offset")
     begin = max(low, _bound(options.starting, store, 0))
     end = min(high + 1, _bound(options.ending, store, _NEVER))
-    parts = log_parts(store, logs, begin, end, options.partition_bytes, OpenEnd(_newest(logs, queues_end), queues_end))
+    parts = log_parts(
+        store, logs, begin, end, options.partition_bytes, OpenEnd(newest_base(logs, queues_end), queues_end)
+    )
     times = conditions.span("store_timestamp")
     return _in_time(parts, *times) if times != Conditions().span("store_timestamp") else parts
 
@@ -95,9 +97,10 @@ def log_parts(
     """
     known = store.regions()
     known_end, known_by = (end, "the log was to be read up to") if log_end is None else (log_end.queues_end, PROMISED)
+    gaps = find_gaps(store.root, logs, known_end, known_by) if logs else _all_gone(store, known_end, known_by)
     parts: list[LogRange | LogGap] = [
         replace(gap, begin=max(gap.begin, begin), end=min(gap.end, end))
-        for gap in find_gaps(store.root, logs, known_end, known_by)
+        for gap in gaps
         if gap.begin < end and gap.end > begin
     ]
     length = max((file.size for file in logs), default=0)
@@ -118,16 +121,31 @@ def log_parts(
     return parts
 
 
-def _newest(logs: Sequence[NamedFile], queues_end: int) -> int:
+def newest_base(logs: Sequence[NamedFile], queues_end: int) -> int:
     """
     Return the base of the newest file that anything was written to; brokers make files ahead.
 
-    @param queues_end: see L{OpenEnd}: what queues name was written, even if the file begins with zeros now.
+    @param queues_end: see L{OpenEnd}: what queues name was written, even if the file holds nothing but zeros now.
     """
     for file in reversed(logs):
-        if file.base < queues_end or any(files.read_at(file.path, 0, BLANK_SIZE)):
+        if file.base < queues_end or any(files.read_at(file.path, 0, BLANK_SIZE)) or _has_data(file):
             return file.base
     return 0
+
+
+def _has_data(file: NamedFile) -> bool:
+    """Tell whether anything is written in the first part of a file; zeros may have taken the place of its begin."""
+    for low, high in files.data_ranges(file.path, 0, min(file.size, _SEARCHED)):
+        for at in range(low, high, _PIECE):
+            if any(files.read_at(file.path, at, min(_PIECE, high - at)).lstrip(b"\0")[:1]):
+                return True
+    return False
+
+
+def _all_gone(store: Store, end: int, known_by: str) -> list[LogGap]:
+    """Return what is missing of a log that has no files."""
+    begin = oldest_begin(store)
+    return [LogGap(store.root, store.log, begin, end, f"there is no file, {known_by} {end}")] if begin < end else []
 
 
 def _bound(position: Position, store: Store, otherwise: int) -> int:

@@ -48,6 +48,23 @@ def newest_end(store: Store) -> int:
     return max((_last_end(directory) for _, _, directory in queues), default=0)
 
 
+def oldest_begin(store: Store) -> int:
+    """Return the physical offset of the oldest record that any queue has; 0 where the queues cannot tell."""
+    queues = list(islice(store.queues(), _MOST_QUEUES + 1))
+    if len(queues) > _MOST_QUEUES:
+        return 0
+    return min((begin for _, _, directory in queues if (begin := _first_begin(directory)) is not None), default=0)
+
+
+def _first_begin(directory: str) -> int | None:
+    for file in named_files(directory):
+        with QueueFile(file) as queue:
+            number = queue.first(lambda unit: not unit.is_filler)
+            if number < queue.used:
+                return queue.unit(number).commitlog_offset
+    return None
+
+
 def _last_end(directory: str) -> int:
     for file in reversed(named_files(directory)):
         with QueueFile(file) as queue:

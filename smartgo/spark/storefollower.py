@@ -19,7 +19,7 @@ from smartgo.spark.gaps import DataLost, LogGap
 from smartgo.spark.logfollower import LogFollower, begins_record, next_record, share
 from smartgo.spark.logrange import LogRange
 from smartgo.spark.options import LATEST, ReadOptions
-from smartgo.spark.partitions import log_parts
+from smartgo.spark.partitions import log_parts, newest_base
 from smartgo.spark.queues import newest_end
 from smartgo.spark.stores import Store, check_named, find_stores, looked_again
 from smartgo.spark.walk import PROMISED
@@ -169,6 +169,7 @@ class StoreFollower:
         """Find the end of a log that may be damaged; the ConsumeQueues tell how far it went at least."""
         tail = self._tail(store)
         tail.promised = looked_again(lambda: newest_end(store)) if self._options.use_queues else 0
+        tail.written = looked_again(lambda: newest_base(store.log_files(), tail.promised))
         tail.settle(store.log_files)
         return tail
 

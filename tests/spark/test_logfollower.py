@@ -300,7 +300,10 @@ class PlaceTests(SynchronousTestCase):
         self.assertEqual(next_record(files, 0, 10, 20, self.log.peek), 20)
 
     def test_next_damaged(self) -> None:
-        """From a damaged place on it is the next file, and records in the room behind a blank do not count."""
+        """
+        From a damaged place on it is the next file, and records in the room behind a blank do not count: a micro-batch
+        that began in a damaged region could not tell of what is left of it.
+        """
         files = self.log.listed()
         blank = max(one for one in self.log.ends if one < SIZE)
         self.log.files[0][blank + BLANK_SIZE : blank + BLANK_SIZE + 150] = self.log.record(
@@ -309,7 +312,8 @@ class PlaceTests(SynchronousTestCase):
         for at in (blank + 1, blank + BLANK_SIZE, SIZE - 1):
             self.assertEqual(next_record(files, 0, at, 2 * SIZE, self.log.peek), SIZE)
         self.log.files[0][self.log.ends[2] + 4] ^= 1
-        self.assertEqual(next_record(files, 0, self.log.ends[2], 2 * SIZE, self.log.peek), self.log.ends[2])
+        self.assertEqual(next_record(files, 0, self.log.ends[1], 2 * SIZE, self.log.peek), self.log.ends[1])
+        self.assertEqual(next_record(files, 0, self.log.ends[2], 2 * SIZE, self.log.peek), SIZE)
         self.assertEqual(next_record(files, 0, self.log.ends[2] + 1, 2 * SIZE, self.log.peek), SIZE)
 
     def test_share(self) -> None:
