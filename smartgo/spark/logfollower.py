@@ -53,7 +53,7 @@ class LogFollower:
     @ivar cut: how often the log was found to be cut, or written anew, behind what was seen of it.
     @ivar promised: physical offset up to which the ConsumeQueues name records, 0 where they do not tell. What is no
         record before that is damage, zeros too.
-    @ivar written: base of the newest file that anything was written to, even if zeros took the place of its begin.
+    @ivar written: physical offset after a byte that is known to be written: zeros before that are damage, too.
     """
 
     def __init__(self, peek: Peek) -> None:
@@ -119,11 +119,8 @@ class LogFollower:
     def _newest(self, files: Sequence[NamedFile]) -> NamedFile | None:
         """Return the last file that something was written to; those after it were made ahead."""
         for file in reversed(files):
-            if (
-                file.base < self.promised
-                or 0 < file.base == self.written
-                or self._peek(file.path, 0, BLANK_SIZE) not in (_NOTHING, b"")
-            ):
+            known_end = max(self.promised, self.written)
+            if file.base < known_end or self._peek(file.path, 0, BLANK_SIZE) not in (_NOTHING, b""):
                 return file
         return None
 
@@ -149,29 +146,46 @@ class LogFollower:
         while (begin := self.reached) < file.end:
             data = self._read(file, begin)
             scan = Scan(data, 0, begin, limit=max(SIZE_LIMIT, len(data)))
+            half = None
             for message in scan:
-                if b"\0" in message.properties and not _goes_on(data, scan.end):
-                    return False
+                if b"\0" in message.properties and not self._is_whole(data, scan.end, begin):
+                    half = begin + scan.end
+                    break
                 at = begin + scan.end - message.size
                 self._witness = (at, data[at - begin : at - begin + HEAD_SIZE])
                 self.reached, self._stored_ms = begin + scan.end, message.stored_ms
             left = file.end - self.reached
-            if left < BLANK_SIZE or (scan.stop is Stop.BLANK and _blank_size(data, scan.end) == left):
-                self.reached = file.end
-            elif scan.stop is Stop.EMPTY and self._is_nothing(file):
-                return False
-            elif scan.end == 0:
-                self._bad = begin
-                if bad != begin or self._searched == begin or (after := self._beyond(file, begin)) is None:
+            if half is not None:
+                if not self._passes(file, half, bad):
                     return False
-                self.reached, self._bad = after, -1
+            elif left < BLANK_SIZE or (scan.stop is Stop.BLANK and _blank_size(data, scan.end) == left):
+                self.reached = file.end
+            elif scan.end == 0:
+                is_end = scan.stop is Stop.EMPTY and self._is_nothing(file)
+                if is_end or not self._passes(file, begin, bad):
+                    return False
+        return True
+
+    def _is_whole(self, data: bytes, end: int, base: int) -> bool:
+        """Tell whether the record that ends at a position is whole: the queues name it, or another one follows."""
+        return base + end <= self.promised or _goes_on(data, end)
+
+    def _passes(self, file: NamedFile, place: int, bad: int) -> bool:
+        """
+        Go on behind a bad place that was there at the last look as well, if records follow; return whether they do.
+
+        @param bad: where the last look stopped.
+        """
+        self._bad = place
+        if bad != place or self._searched == place or (after := self._beyond(file, place)) is None:
+            return False
+        self.reached, self._bad = after, -1
         return True
 
     def _is_nothing(self, file: NamedFile) -> bool:
         """Tell whether the log ends where it is read up to: nothing was written there."""
         is_empty = self._peek(file.path, self.reached - file.base, BLANK_SIZE) == _NOTHING
-        is_begun = self.reached == file.base == self.written
-        return is_empty and self.reached >= self.promised and not is_begun
+        return is_empty and self.reached >= max(self.promised, self.written)
 
     def _pass_over_old(self, file: NamedFile) -> None:
         """Skip to the last MiB behind the last record that was checked, by sizes and magics alone."""

@@ -128,18 +128,33 @@ def newest_base(logs: Sequence[NamedFile], queues_end: int) -> int:
     @param queues_end: see L{OpenEnd}: what queues name was written, even if the file holds nothing but zeros now.
     """
     for file in reversed(logs):
-        if file.base < queues_end or any(files.read_at(file.path, 0, BLANK_SIZE)) or _has_data(file):
+        if file.base < queues_end or _first_byte(file, file.base) is not None:
             return file.base
     return 0
 
 
-def _has_data(file: NamedFile) -> bool:
-    """Tell whether anything is written in the first part of a file; zeros may have taken the place of its begin."""
-    for low, high in files.data_ranges(file.path, 0, min(file.size, _SEARCHED)):
+def written_behind(logs: Sequence[NamedFile], offset: int) -> int | None:
+    """
+    Return the physical offset of the first byte from some offset on that is not zero, in that file or in newer ones.
+
+    @return: C{None} if there is none within the first MiBs of each.
+    """
+    for file in logs:
+        if file.end > offset:
+            found = _first_byte(file, max(offset, file.base))
+            if found is not None:
+                return found
+    return None
+
+
+def _first_byte(file: NamedFile, begin: int) -> int | None:
+    first = begin - file.base
+    for low, high in files.data_ranges(file.path, first, min(file.size, first + _SEARCHED)):
         for at in range(low, high, _PIECE):
-            if any(files.read_at(file.path, at, min(_PIECE, high - at)).lstrip(b"\0")[:1]):
-                return True
-    return False
+            piece = files.read_at(file.path, at, min(_PIECE, high - at))
+            if rest := piece.lstrip(b"\0"):
+                return file.base + at + len(piece) - len(rest)
+    return None
 
 
 def _all_gone(store: Store, end: int, known_by: str) -> list[LogGap]:

@@ -19,7 +19,7 @@ from smartgo.spark.gaps import DataLost, LogGap
 from smartgo.spark.logfollower import LogFollower, begins_record, next_record, share
 from smartgo.spark.logrange import LogRange
 from smartgo.spark.options import LATEST, ReadOptions
-from smartgo.spark.partitions import log_parts, newest_base
+from smartgo.spark.partitions import log_parts, written_behind
 from smartgo.spark.queues import newest_end
 from smartgo.spark.stores import Store, check_named, find_stores, looked_again
 from smartgo.spark.walk import PROMISED
@@ -29,6 +29,8 @@ Offset = dict[str, int]
 
 _log: Final = logging.getLogger("smartgo.spark")
 _LOOKS: Final = 20
+_HOLES: Final = 100
+"""Holes of zeros in the newest file that a stream passes over when it begins."""
 
 
 def check_stream(options: ReadOptions) -> None:
@@ -169,8 +171,13 @@ class StoreFollower:
         """Find the end of a log that may be damaged; the ConsumeQueues tell how far it went at least."""
         tail = self._tail(store)
         tail.promised = looked_again(lambda: newest_end(store)) if self._options.use_queues else 0
-        tail.written = looked_again(lambda: newest_base(store.log_files(), tail.promised))
-        tail.settle(store.log_files)
+        tail.written = 0
+        for _ in range(_HOLES):
+            tail.settle(store.log_files)
+            written = looked_again(lambda: written_behind(store.log_files(), tail.reached))
+            if written is None or written < tail.written:
+                break
+            tail.written = written + 1
         return tail
 
     def _look(self, tail: LogFollower, store: Store) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 from typing import Any
 from unittest.mock import patch as patched
 
@@ -198,6 +199,16 @@ class GapTests(Case):
         inside = [offset for offset in self.all if offset >= 4 * SIZE]
         patch(self.log(4 * SIZE), 0, bytes(inside[2] - 4 * SIZE))
         self.assertEqual(self.streamed(), self.left(4 * SIZE, inside[2]))
+
+    def test_stream_behind_holes(self) -> None:
+        """So it does behind holes of zeros in the newest file, where no queue tells how far the log went."""
+        shutil.rmtree(os.path.join(self.root, "consumequeue"))
+        inside = [offset for offset in self.all if offset >= 4 * SIZE]
+        for first, last in ((inside[1], inside[2]), (inside[3], inside[4])):
+            patch(self.log(4 * SIZE), first - 4 * SIZE, bytes(last - first))
+        expected = [one for one in self.all if one not in (inside[1], inside[3])]
+        self.assertEqual(self.streamed(), expected)
+        self.assertEqual(self.offsets(failOnCorrupt=False), expected)
 
     def test_listed_meanwhile(self) -> None:
         """A file that retention removes while files are listed is none of them."""

@@ -255,9 +255,9 @@ class TailTests(SynchronousTestCase):
         self.assertLess(sum(checked), 5000)
 
     def _counted(self, checked: list[int]) -> object:
-        def made(view: bytes, begin: int, base: int) -> object:
+        def made(view: bytes, begin: int, base: int, limit: int) -> object:
             checked.append(len(view))
-            return scan(view, begin, base)
+            return scan(view, begin, base, limit=limit)
 
         return made
 
