@@ -69,6 +69,11 @@ class SmartgoDataSource(DataSource):
 
     def streamReader(self, schema: StructType) -> DataSourceStreamReader:
         """Return what reads the columns of C{schema} as messages come."""
+        if is_network(self.options):
+            from smartgo.spark.network.stream import NetworkStreamReader
+
+            network = parse_network(self.options)
+            return NetworkStreamReader(arrow_columns(schema, "messages", network.corrupt_column), network)
         from smartgo.spark.stream import StreamReader
 
         options = parse(catalog.options_of_table(self.options, schema))

@@ -75,10 +75,12 @@ class Route:
     The queues of a topic that may be read.
 
     @ivar addresses: by broker name, C{host:port} of its master, then of its slaves by their ids.
+    @ivar masters: by broker name, the master's alone; none for a broker without one.
     """
 
     queues: tuple[Queue, ...]
     addresses: Mapping[str, tuple[str, ...]]
+    masters: Mapping[str, str]
 
 
 def route_of(topic: str, data: TopicRouteData) -> Route:
@@ -94,7 +96,8 @@ def route_of(topic: str, data: TopicRouteData) -> Route:
         if one.perm & _READ and one.broker_name in addresses
         for number in queue_ids(one.read_queue_nums)
     ]
-    return Route(tuple(sorted(queues)), addresses)
+    masters = {one.broker_name: one.broker_addrs[_MASTER] for one in data.broker_datas if _MASTER in one.broker_addrs}
+    return Route(tuple(sorted(queues)), addresses, masters)
 
 
 class Cluster:
@@ -108,6 +111,8 @@ class Cluster:
         self._clock = MachineClock() if clock is None else clock
         self._connections: dict[str, IConnection] = {}
         self._addresses: dict[str, tuple[str, ...]] = {}
+        self._masters: dict[str, str] = {}
+        self._answered: dict[str, str] = {}
 
     def close(self) -> None:
         """Close all connections; the next request opens new ones."""
@@ -142,6 +147,7 @@ class Cluster:
         except BadBody as error:
             raise CallFailed(f"the route of topic {topic} cannot be read: {error}") from None
         self._addresses.update(found.addresses)
+        self._masters.update(found.masters)
         return found
 
     def _ask_registry(self, request: Command) -> Command:
@@ -185,13 +191,18 @@ class Cluster:
                 found[queue] = _header_of(answer, header, queue)
         return found
 
-    def ask_broker(self, broker: str, requests: Sequence[Command]) -> list[Command]:
+    def is_master(self, broker: str) -> bool:
+        """Tell whether it was a broker's master that answered last."""
+        return self._answered.get(broker) == self._masters.get(broker, "")
+
+    def ask_broker(self, broker: str, requests: Sequence[Command], timeout: float | None = None) -> list[Command]:
         """
         Send requests to a broker's master, or to a slave if the master cannot be reached; return the answers in order.
 
+        @param timeout: seconds, C{None} for those of the options.
         @raise CallFailed: none of them answers.
         """
-        attempts = self.attempts()
+        attempts = BoundedAttempts(self._clock, self.access.timeout if timeout is None else timeout)
         while True:
             failure = CallFailed(f"no address of broker {broker} is known")
             for address in self.addresses(broker):
@@ -202,6 +213,7 @@ class Cluster:
                     continue
                 busy = next((one for one in answers if one.code in BUSY), None)
                 if busy is None:
+                    self._answered[broker] = address
                     return answers
                 failure = PeerRefused(busy.code, busy.remark or "")
             attempts.failed(failure)
