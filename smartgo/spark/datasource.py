@@ -69,14 +69,16 @@ class SmartgoDataSource(DataSource):
 
     def streamReader(self, schema: StructType) -> DataSourceStreamReader:
         """Return what reads the columns of C{schema} as messages come."""
-        if is_network(self.options):
+        given = catalog.options_of_table(self.options, schema)
+        if is_network(given):
             from smartgo.spark.network.stream import NetworkStreamReader
 
-            network = parse_network(self.options)
-            return NetworkStreamReader(arrow_columns(schema, "messages", network.corrupt_column), network)
+            network = parse_network(given)
+            asked = arrow_columns(schema, "messages", network.corrupt_column)
+            return stream_reader(partial(NetworkStreamReader, asked, network))
         from smartgo.spark.stream import StreamReader
 
-        options = parse(catalog.options_of_table(self.options, schema))
+        options = parse(given)
         columns = arrow_columns(schema, options.table, options.corrupt_column)
         return stream_reader(partial(StreamReader, columns, options))
 

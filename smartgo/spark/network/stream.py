@@ -1,4 +1,4 @@
-"""C{spark.readStream.format("smartgo")} with C{registry}: the skin between Spark's streams and L{TopicFollower}."""
+"""The skin between Spark's streams and L{SparkTopicFollower}: C{readStream.format("smartgo")} with C{registry}."""
 
 from __future__ import annotations
 
@@ -7,17 +7,12 @@ from typing import Any
 
 import pyarrow as pa
 from pyspark.sql.datasource import DataSourceStreamReader, InputPartition
-from pyspark.sql.streaming.datasource import (
-    ReadAllAvailable,
-    ReadLimit,
-    ReadMaxRows,
-    SupportsTriggerAvailableNow,
-)
 
 from smartgo.spark.network.batch import read_range
 from smartgo.spark.network.networkoptions import NetworkOptions
 from smartgo.spark.network.offsetforms import as_json, from_json
-from smartgo.spark.network.topicfollower import TopicFollower, check_network_stream
+from smartgo.spark.network.topicfollower import SparkTopicFollower, check_network_stream
+from smartgo.spark.versions import ReadAllAvailable, ReadLimit, ReadMaxRows, SupportsTriggerAvailableNow
 
 
 class NetworkStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
@@ -28,12 +23,12 @@ class NetworkStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         check_network_stream(options)
         self._columns = columns
         self._options = options
-        self._opened: TopicFollower | None = None
+        self._opened: SparkTopicFollower | None = None
 
     @property
-    def _follower(self) -> TopicFollower:
+    def _follower(self) -> SparkTopicFollower:
         if self._opened is None:
-            self._opened = TopicFollower(self._options)
+            self._opened = SparkTopicFollower(self._options)
         return self._opened
 
     def __getstate__(self) -> dict[str, Any]:

@@ -18,7 +18,8 @@ from smartgo.schema.command import Command
 from smartgo.schema.headers.offsets import UpdateOffsetRequest
 from smartgo.spark.network.cluster import Cluster
 from smartgo.spark.network.networkoptions import NetworkOptions
-from smartgo.spark.network.pulling import lose
+from smartgo.spark.network.pulling import expression, lose, pull_request
+from smartgo.spark.network.pullwindow import Ask
 from smartgo.spark.network.queueranges import Offsets, Queue, QueueRange, cut, ranges, share
 from smartgo.spark.network.resolving import Resolver
 from smartgo.spark.network.wire import BlockingConnection, BlockingDial, IPauseClock, MachineClock
@@ -42,7 +43,7 @@ def check_network_stream(options: NetworkOptions) -> None:
         raise SettingError("a stream has no end: endingOffsets, endingTimestamp and the like are for batch reads")
 
 
-class TopicFollower:
+class SparkTopicFollower:
     """
     The topics that the options name, followed.
 
@@ -179,7 +180,18 @@ class TopicFollower:
             if start[queue] < minimum:
                 reason = f"offsets {start[queue]} to {minimum} were removed before they were read"
                 self._lose(queue, reason)
+        if self._options.group is not None:
+            self._introduce(self._options.group, start)
         self._is_checked = True
+
+    def _introduce(self, group: str, start: Offsets) -> None:
+        """Pull once from each broker, which brings the group about: RocketMQ 5 refuses commits of an unknown one."""
+        for queue in {queue.broker: queue for queue in start if self._cluster.addresses(queue.broker)}.values():
+            request = pull_request(queue, Ask(start[queue], 1), group, expression(self._options))
+            try:
+                self._cluster.ask_broker(queue.broker, [request], _COMMIT)
+            except CallFailed as error:
+                _log.warning("group %s: %s", group, error)
 
     def _known_queues(self) -> tuple[Queue, ...]:
         """Return the queues that are there, as the registries said some seconds ago at most."""

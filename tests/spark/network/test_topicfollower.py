@@ -9,7 +9,7 @@ from smartgo.schema.codes import RequestCode
 from smartgo.spark.gaps import DataLost
 from smartgo.spark.network.networkoptions import parse_network
 from smartgo.spark.network.queueranges import Offsets, Queue
-from smartgo.spark.network.topicfollower import TopicFollower, check_network_stream
+from smartgo.spark.network.topicfollower import SparkTopicFollower, check_network_stream
 from tests.spark.network.brokerdouble import MASTER, REGISTRY, SLAVE, MemoryBroker, PausedClock
 
 A, B, NEW = Queue("T", "broker-a", 0), Queue("T", "broker-a", 1), Queue("T", "broker-a", 2)
@@ -23,12 +23,12 @@ class FollowerTests(SynchronousTestCase):
         self.broker.add("T", 1, 10)
         self.clock = PausedClock()
 
-    def follower(self, **options: str) -> TopicFollower:
+    def follower(self, **options: str) -> SparkTopicFollower:
         """Return a stream over topic T."""
         given = parse_network({"registry": REGISTRY, "subscribe": "T", "timeout": "4", **options})
-        return TopicFollower(given, self.broker.dial, self.clock)
+        return SparkTopicFollower(given, self.broker.dial, self.clock)
 
-    def read(self, follower: TopicFollower, start: Offsets, end: Offsets) -> list[tuple[str, int, int]]:
+    def read(self, follower: SparkTopicFollower, start: Offsets, end: Offsets) -> list[tuple[str, int, int]]:
         """Return what a micro-batch reads: queue, first offset, offset after the last."""
         return [(one.queue.place, one.begin, one.end) for one in follower.ranges(start, end)]
 
