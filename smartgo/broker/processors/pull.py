@@ -360,7 +360,8 @@ class PullProcessor(Processor):
             next_offset,
             header.queue_offset,
         )
-        own = {names.TAGS: header.consumer_group, names.KEYS: header.consumer_group}
+        # level 0, as RocketMQ stores it
+        own = {names.TAGS: header.consumer_group, names.KEYS: header.consumer_group, names.DELAY: "0"}
         try:
             self._store.append(
                 (

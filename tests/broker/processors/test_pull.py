@@ -51,6 +51,7 @@ class PullTests(ClusterCase):
                 "offsetRequest": 7,
             },
         )
+        self.assertIn(b"KEYS\x01CG\x02DELAY\x010\x02TAGS\x01CG", bytes(event.properties))  # as RocketMQ stores it
 
     def test_refused(self) -> None:
         """Unknown topics, queues and subscriptions are refused with their codes."""
