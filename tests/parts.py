@@ -51,7 +51,8 @@ PARTS: Final = {
     "interop": ("tests.interop",),
     "interop-replication": ("tests.interop.test_ha", "tests.interop.test_registries"),
     "interop-tools": (
-        "tests.interop.test_mqadmin", "tests.interop.test_mqadmin_sidebyside", "tests.interop.test_search",
+        "tests.interop.test_mqadmin", "tests.interop.test_mqadmin_every", "tests.interop.test_mqadmin_sidebyside",
+        "tests.interop.test_search",
     ),
     "console": ("tests.ops.console", "tests.scenarios"),
     "spark": (

@@ -19,6 +19,7 @@ from tests.interop.driver import Driver
 from tests.interop.peers import ROCKETMQ, SMARTGO
 
 T = TypeVar("T")
+S = TypeVar("S", bound="Side")
 
 ORDERS, EVENTS, LATER = "orders", "events", "later"
 BILLING, AUDIT = "billing", "audit"
@@ -201,7 +202,7 @@ class Side:
         return without_places(text.replace(cluster.namesrv, "NAMESRV").replace(cluster.broker.address, "BROKER"))
 
 
-def both(sides: Sequence[Side], call: Callable[[Side], T]) -> tuple[T, T]:
+def both(sides: Sequence[S], call: Callable[[S], T]) -> tuple[T, T]:
     """Call something for both sides at once, as most commands of 5.3 wait for three seconds; return both results."""
     with ThreadPoolExecutor(2) as threads:
         ours, theirs = threads.map(call, sides)

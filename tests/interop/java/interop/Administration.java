@@ -154,7 +154,7 @@ final class Administration {
             System.setOut(new PrintStream(text, true, "UTF-8"));
             System.setErr(new PrintStream(errors, true, "UTF-8"));
             Map<String, Object> fields = new LinkedHashMap<>();
-            fields.put("command", arguments.get(0));
+            fields.put("command", String.join(" ", arguments));
             try {
                 MQAdminStartup.main0(arguments.toArray(new String[0]), null);
             } catch (SecurityException exit) {
