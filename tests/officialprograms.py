@@ -24,7 +24,8 @@ test of that, the official program that sends it, and the test that runs this pr
 those of RocketMQ 4.9.7, where nothing else is said. A client that is *asked* or *told* gets the request from us.
 
 The page is written by ``python -m tests.officialprograms``. ``tests/test_officialprograms.py`` holds it and checks that
-each test is there. :doc:`request-codes` has all codes.
+each test is there; ``python -m tests.interop.driven`` runs those tests of the last column, and reads from the packets
+that the program sends the code. :doc:`request-codes` has all codes.
 """
 
 

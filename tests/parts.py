@@ -35,7 +35,7 @@ _ROOT: Final = Path(__file__).resolve().parents[1]
 _PORTS: Final = 22000  # the first of 200 for the first part; the golden stores name ports below
 
 PARTS: Final = {
-    "unit": ("tests", "tests.interop.test_logs"),
+    "unit": ("tests", "tests.interop.test_logs", "tests.interop.test_recorder"),
     "unit-broker": ("tests.broker",),
     "unit-store": ("tests.ha", "tests.remoting", "tests.store"),
     "unit-ops": ("tests.ops", "tests.ops.console.test_comparison", "tests.ops.console.test_files"),
