@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 from smartgo.auth.addresses import AddressPattern
 from smartgo.schema.signature import AccessKey
-from smartgo.schema.topics import RETRY_PREFIX
+from smartgo.schema.topics import DLQ_PREFIX, HOLD_OTHERS_MESSAGES, RETRY_PREFIX, retry_topic
 
 if TYPE_CHECKING:
     from smartgo.auth.policies import PolicyRights
@@ -90,11 +90,22 @@ class Rights(NamedTuple):
         return self.admin and not self.resources
 
     def of(self, resource: str) -> tuple[Permission, str]:
-        """Return the permission for a resource, and which setting gives it."""
+        """
+        Return the permission for a resource, and which setting gives it.
+
+        The default for topics leaves out those in which messages of all topics wait, and the dead letters of a group
+        that the account may not consume in: in both are messages of topics that may be denied to it.
+        """
         group = resource.startswith(RETRY_PREFIX)
         owned = self.resources.get(resource)
         if owned is not None:
             return owned, "groupPerms" if group else "topicPerms"
+        if resource in HOLD_OTHERS_MESSAGES:
+            return Permission.DENY, "topicPerms"
+        if resource.startswith(DLQ_PREFIX):
+            own, setting = self.of(retry_topic(resource[len(DLQ_PREFIX) :]))
+            if not own.covers(Permission.SUB):
+                return Permission.DENY, setting
         return (self.groups, "defaultGroupPerm") if group else (self.topics, "defaultTopicPerm")
 
     def publishes(self) -> bool:

@@ -25,8 +25,8 @@ ANY: Final = Permission.ANY
 PUB: Final = Permission.PUB
 SUB: Final = Permission.SUB
 
-_SEPARATOR_OF_TOPICS: Final = ";"
-_SEPARATOR_OF_GROUPS: Final = ","
+_SEPARATORS_OF_TOPICS: Final = ";,"
+_SEPARATORS_OF_GROUPS: Final = ","
 
 
 class Role(Enum):
@@ -54,14 +54,20 @@ class FieldNeed(NamedTuple):
     @ivar permission: what is needed for the resource.
     @ivar group: the field names a group.
     @ivar required: a request without it is denied.
-    @ivar separator: between several names in the field; empty where it holds one.
+    @ivar separators: each of these characters stands between names in the field; empty where it holds one name.
     """
 
     name: str
     permission: Permission
     group: bool = False
     required: bool = True
-    separator: str = ""
+    separators: str = ""
+
+    def names(self, value: str) -> list[str]:
+        """Return the names that the field holds."""
+        for one in self.separators[1:]:
+            value = value.replace(one, self.separators[0])
+        return value.split(self.separators[0]) if self.separators else [value]
 
 
 class CodeNeed(NamedTuple):
@@ -82,12 +88,12 @@ class MissingResource(BadBody):
     """A request that does not say for which topic or group it is meant."""
 
 
-def _topic(permission: Permission, name: str = "topic", required: bool = True, separator: str = "") -> FieldNeed:
-    return FieldNeed(name, permission, False, required, separator)
+def _topic(permission: Permission, name: str = "topic", required: bool = True, separators: str = "") -> FieldNeed:
+    return FieldNeed(name, permission, False, required, separators)
 
 
-def _group(name: str = "consumerGroup", required: bool = True, separator: str = "") -> FieldNeed:
-    return FieldNeed(name, SUB, True, required, separator)
+def _group(name: str = "consumerGroup", required: bool = True, separators: str = "") -> FieldNeed:
+    return FieldNeed(name, SUB, True, required, separators)
 
 
 def _resource(*fields: FieldNeed) -> CodeNeed:
@@ -183,11 +189,11 @@ _BY_CODE: Final[dict[int, CodeNeed]] = {
     RequestCode.GET_CONSUMER_RUNNING_INFO: _resource(_group()),
     RequestCode.GET_CONSUME_STATS: _resource(
         _group(),
-        _topic(ANY, required=False),
-        _topic(ANY, "topicList", required=False, separator=_SEPARATOR_OF_TOPICS),
+        _topic(ANY, required=False, separators=_SEPARATORS_OF_TOPICS),  # the broker splits either
+        _topic(ANY, "topicList", required=False, separators=_SEPARATORS_OF_TOPICS),
     ),
     RequestCode.QUERY_CORRECTION_OFFSET: _resource(
-        _topic(ANY), _group("compareGroup"), _group("filterGroups", False, _SEPARATOR_OF_GROUPS)
+        _topic(ANY), _group("compareGroup"), _group("filterGroups", False, _SEPARATORS_OF_GROUPS)
     ),
     # routes and lists of names; nobody learns a setting or another one's messages
     RequestCode.GET_ROUTEINFO_BY_TOPIC: _HEALTH,
@@ -272,7 +278,7 @@ def resource_needs(need: CodeNeed, request: Command) -> list[ResourceNeed]:
             if one.required:
                 raise MissingResource(f"the request does not name its {'group' if one.group else 'topic'}")
             continue
-        for name in value.split(one.separator) if one.separator else (value,):
+        for name in one.names(value):
             if name:
                 found.append(_needed(retry_topic(name) if one.group else name, one.permission))
     if need.body is not None:

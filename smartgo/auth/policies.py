@@ -15,7 +15,7 @@ from enum import Enum
 from typing import Final, NamedTuple
 
 from smartgo.errors import SettingError
-from smartgo.schema.topics import RETRY_PREFIX
+from smartgo.schema.topics import DLQ_PREFIX, HOLD_OTHERS_MESSAGES, RETRY_PREFIX
 
 ALL: Final = "All"
 """The action that stands for all others."""
@@ -203,9 +203,24 @@ class PolicyRights:
         """
         wanted = tuple(actions)
         for entry in self.entries:
-            if entry.matches(resource, wanted, ip):
+            if entry.matches(resource, wanted, ip) and not self._means_others(entry, resource, ip):
                 return entry.allows, entry.words
         return False, f"no policy for {resource.key} has {' or '.join(wanted)}"
+
+    def _means_others(self, entry: PolicyEntry, resource: Resource, ip: str) -> bool:
+        """
+        Tell whether an entry that allows many topics is not meant for one of them.
+
+        Messages of all topics wait in that one, or it has the dead letters of a group that the user may not consume in.
+        """
+        if not entry.allows or not entry.resource.begins or resource.kind is not ResourceKind.TOPIC:
+            return False
+        if resource.name in HOLD_OTHERS_MESSAGES:
+            return True
+        if not resource.name.startswith(DLQ_PREFIX):
+            return False
+        group = Resource(ResourceKind.GROUP, resource.name[len(DLQ_PREFIX) :])
+        return not self.decide(group, ("Sub", "Get"), ip)[0]
 
     def publishes(self, ip: str) -> bool:
         """Tell whether there is a topic that may be published to, from an address."""

@@ -45,6 +45,9 @@ FORBIDDEN_TO_SEND: Final = frozenset(
 CLOSED_TO_SENDS: Final = FORBIDDEN_TO_SEND | {TIMER_TOPIC}
 """All topics that a client's send is refused to; what it puts into the timer topic would be delivered anywhere."""
 
+HOLD_OTHERS_MESSAGES: Final = frozenset({SCHEDULE_TOPIC, TIMER_TOPIC, HALF_TOPIC, OP_HALF_TOPIC, CHECK_MAX_TIME_TOPIC})
+"""Topics in which messages of all other topics wait: to read them is to read these."""
+
 SYSTEM_TOPICS: Final = FORBIDDEN_TO_SEND | {TEMPLATE_TOPIC, DEFAULT_TOPIC, BENCHMARK_TOPIC, TRACE_TOPIC}
 """Not to be created, changed or deleted by clients; a broker adds its own name, its cluster's and the reply topic."""
 

@@ -23,6 +23,7 @@ from smartgo.schema.command import Command
 from smartgo.schema.headers.consumers import ConsumeDirectlyRequest
 from smartgo.schema.headers.messages import QueryMessageRequest, QueryMessageResponse, ViewMessageRequest
 from smartgo.schema.message import parse_message_id
+from smartgo.schema.record import decode
 
 
 @implementer(IRequestProcessor)
@@ -37,6 +38,7 @@ class QueryProcessor(Processor):
         self._consumers = broker.consumers
         self._broker_name = broker.identity.name
         self._limit = config.max_msgs_num_batch
+        self._strict = broker.access is not None
         self._unique_limit = config.default_query_max_num  # whatever a search by unique key says
         self._answers: Mapping[int, Callable[[Command], Deferred[Answer]]] = {
             RequestCode.QUERY_MESSAGE: lambda request: Deferred.fromCoroutine(self._query(request)),
@@ -52,6 +54,9 @@ class QueryProcessor(Processor):
         """
         Return all messages whose key has the hash of the asked one: as with RocketMQ, the client compares the keys.
 
+        With access control on, messages of other topics whose keys have the same hash are left out: it is easy to find
+        such a key, and who asks may not be allowed to see them.
+
         That a time is exact to the second is left to the asking side too: any change here would answer differently from
         a RocketMQ broker beside this one.
         """
@@ -61,8 +66,9 @@ class QueryProcessor(Processor):
         how_far = QueryMessageResponse(
             index_last_update_timestamp=found.last_ms, index_last_update_phyoffset=found.last_offset
         )
-        if found.records:
-            return request.answer(header=how_far, body=b"".join(found.records))
+        records = [one for one in found.records if not self._strict or decode(one).topic == header.topic]
+        if records:
+            return request.answer(header=how_far, body=b"".join(records))
         remark = "can not find message, maybe time range not correct"
         return request.answer(ResponseCode.QUERY_NOT_FOUND, remark, header=how_far)
 

@@ -93,6 +93,10 @@ class AccountAccess:
         """Tell whether access control is on: then nobody reads who has not shown who he is."""
         return self._control is not None
 
+    def knows(self, key: str) -> bool:
+        """Tell whether there is an account of this name."""
+        return self._control is not None and key in self._control.rules.accounts
+
     def by_secret(self, key: str, secret: bytes) -> Principal | None:
         """Return the principal of an account; C{None}: there is none of that key and secret."""
         account = None if self._control is None else self._control.rules.accounts.get(key)

@@ -33,6 +33,7 @@ FAILURE_SECONDS: Final = 60.0
 BURST_SECONDS: Final = 5.0
 """Requests that were not made are saved up for so long."""
 
+_TOO_MANY: Final = "too many wrong tokens or secrets from this address"
 _FORWARDED: Final = ("X-Forwarded-For", "Forwarded", "X-Real-IP", "Via")
 _CHALLENGE: Final = {"WWW-Authenticate": 'Bearer realm="smartgo"'}
 _PORTS: Final = {True: 443, False: 80}
@@ -298,7 +299,7 @@ class RequestGuard:
         """Refuse an address with too many failed logins. @raise Problem: 429."""
         wait = self._failures.wait(address_block(address), self._seconds())
         if wait:
-            raise _slow_down(wait, "too many wrong tokens from this address")
+            raise _slow_down(wait, _TOO_MANY)
 
     def failed(self, address: str, key: str | None = None) -> None:
         """
@@ -309,11 +310,11 @@ class RequestGuard:
         @raise Problem: 429, the address was wrong too often, or about that account.
         """
         now = self._seconds()
-        if key is not None:
+        if key is not None and self._accounts.knows(key):  # else anybody could fill the table with names
             guessed = (address_block(address), key)
             wait = self._guesses.wait(guessed, now)
             if wait:
-                raise _slow_down(wait, "too many wrong secrets for this account from this address")
+                raise _slow_down(wait, _TOO_MANY)
             self._guesses.take(guessed, now)
         self.check_failures(address)
         self._failures.take(address_block(address), now)
