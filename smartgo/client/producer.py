@@ -146,7 +146,7 @@ class Producer:
     ) -> SendResult:
         deadline = self._sender.deadline(timeout)
         prepared = self._sender.prepare(message)
-        queue = selector(await self._sender.queues_for(prepared), message, argument)
+        queue = await self._sender.chosen(prepared, lambda queues: selector(queues, message, argument))
         return await self._sender.send_to(prepared, queue, deadline)
 
     def send_batch(

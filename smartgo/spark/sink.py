@@ -29,7 +29,7 @@ from twisted.internet.defer import Deferred, DeferredLock
 from twisted.internet.task import deferLater
 
 from smartgo.client.client import Client
-from smartgo.client.internal.sending import RETRIED
+from smartgo.client.internal.sendanswer import RETRIED
 from smartgo.client.messages import BODY_LIMIT, Message, properties_text
 from smartgo.client.producer import Producer
 from smartgo.env.interfaces import IEnvironment

@@ -81,7 +81,11 @@ class Prepared:
             self.code = RequestCode.SEND_REPLY_MESSAGE_V2
         self.topic = message.topic
         self.sending = _begun(events, group, message.topic, [found], False)
-        self.properties = properties_text(found)
+        try:
+            self.properties = properties_text(found)
+        except MessageIllegal as error:
+            _refused(events, self.sending, error)
+            raise
         self.flag = message.flag
         self.body, self.sys_flag = compress_body(
             message.body, PREPARED if half else 0, _PLAIN_ZLIB, threshold=compress_from
@@ -117,14 +121,11 @@ class Prepared:
             ids.append(found.setdefault(properties.UNIQ_KEY, client.unique_ids.next()))
             all_found.append(found)
         sending = _begun(events, group, first.topic, all_found, True)
-        body = batch.encode_items(
-            [
-                (message.flag, message.body, properties_text(found).encode("utf-8", "replace"))
-                for message, found in zip(messages, all_found, strict=True)
-            ]
-        )
-        if len(body) > BODY_LIMIT:
-            raise MessageIllegal(f"batch of {len(body)} B exceeds the limit of {BODY_LIMIT} B")
+        try:
+            body = _batch_body(messages, all_found)
+        except MessageIllegal as error:
+            _refused(events, sending, error)
+            raise
         made = cls.__new__(cls)
         made.unique_id = ",".join(ids)
         made.sending = sending
@@ -176,3 +177,27 @@ def _begun(
     sending = Sending(group, topic, messages, batch)
     events.send_begun(sending)
     return sending
+
+
+def _refused(events: Events | None, sending: Sending | None, error: MessageIllegal) -> None:
+    """Tell the listeners that a send has ended before its first attempt."""
+    if events is not None and sending is not None:
+        events.send_ended(sending, error)
+
+
+def _batch_body(messages: Sequence[Message], all_found: Sequence[dict[str, str]]) -> bytes:
+    """
+    Return the body of a batch.
+
+    @param all_found: the properties of each message.
+    @raise MessageIllegal: it is too long, or properties cannot be sent.
+    """
+    body = batch.encode_items(
+        [
+            (message.flag, message.body, properties_text(found).encode("utf-8", "replace"))
+            for message, found in zip(messages, all_found, strict=True)
+        ]
+    )
+    if len(body) > BODY_LIMIT:
+        raise MessageIllegal(f"batch of {len(body)} B exceeds the limit of {BODY_LIMIT} B")
+    return body

@@ -8,8 +8,23 @@ from smartgo.client.internal.prepared import Prepared
 from smartgo.client.messages import SendResult, SendStatus
 from smartgo.errors import BadHeader, CallFailed, PeerRefused
 from smartgo.schema.bodies import MessageQueue
+from smartgo.schema.codes import ResponseCode
 from smartgo.schema.command import Command
 from smartgo.schema.headers.send import SendResponse
+
+RETRIED: Final = frozenset(
+    {
+        ResponseCode.TOPIC_NOT_EXIST,
+        ResponseCode.SERVICE_NOT_AVAILABLE,
+        ResponseCode.SYSTEM_ERROR,
+        ResponseCode.SYSTEM_BUSY,
+        ResponseCode.NO_PERMISSION,
+        ResponseCode.NO_BUYER_ID,
+        ResponseCode.NOT_IN_CURRENT_UNIT,
+        ResponseCode.GO_AWAY,
+    }
+)
+"""Response codes after which another broker may do better."""
 
 _STATUSES: Final = {status.value: status for status in SendStatus}
 

@@ -6,7 +6,7 @@ Source: C{client/impl/producer/DefaultMQProducerImpl.java}, C{client/latency/MQF
 
 from __future__ import annotations
 
-from collections.abc import Coroutine, Sequence
+from collections.abc import Callable, Coroutine, Sequence
 from typing import Any, Final, NamedTuple, TypeVar
 
 from twisted.internet.defer import Deferred
@@ -15,7 +15,7 @@ from twisted.python.failure import Failure
 from smartgo.client.client import Client
 from smartgo.client.internal.events import Attempt, Events
 from smartgo.client.internal.prepared import Prepared
-from smartgo.client.internal.sendanswer import read_answer
+from smartgo.client.internal.sendanswer import RETRIED, read_answer
 from smartgo.client.internal.slowbrokers import SlowBrokers
 from smartgo.client.messages import Message, SendResult, SendStatus
 from smartgo.errors import (
@@ -32,20 +32,6 @@ from smartgo.schema.compression import COMPRESS_FROM
 from smartgo.schema.headers.messagerecall import RecallRequest, RecallResponse
 from smartgo.schema.recallhandle import RecallHandle
 from smartgo.schema.topics import TOO_MANY_NEW
-
-RETRIED: Final = frozenset(
-    {
-        ResponseCode.TOPIC_NOT_EXIST,
-        ResponseCode.SERVICE_NOT_AVAILABLE,
-        ResponseCode.SYSTEM_ERROR,
-        ResponseCode.SYSTEM_BUSY,
-        ResponseCode.NO_PERMISSION,
-        ResponseCode.NO_BUYER_ID,
-        ResponseCode.NOT_IN_CURRENT_UNIT,
-        ResponseCode.GO_AWAY,
-    }
-)
-"""Response codes after which another broker may do better."""
 
 _LASTING: Final = RETRIED - {
     ResponseCode.SERVICE_NOT_AVAILABLE,
@@ -156,6 +142,16 @@ class Sender:
     async def queues_for(self, prepared: Prepared) -> tuple[MessageQueue, ...]:
         """Return the queues that a prepared message may be sent to. Raises as L{queues} does."""
         return await self._told(prepared, self.queues(prepared.topic), False)
+
+    async def chosen(
+        self, prepared: Prepared, choose: Callable[[tuple[MessageQueue, ...]], MessageQueue]
+    ) -> MessageQueue:
+        """Return the queue that a function chooses for a prepared message. Raises as L{queues} does, and as it does."""
+
+        async def choice() -> MessageQueue:
+            return choose(await self.queues(prepared.topic))
+
+        return await self._told(prepared, choice(), False)
 
     def send(self, prepared: Prepared, deadline: float) -> Deferred[SendResult]:
         """

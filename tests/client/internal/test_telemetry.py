@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Sequence
 from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any
 from unittest import SkipTest
@@ -22,8 +23,9 @@ from smartgo.client.listening import ConsumerSettings
 from smartgo.client.messages import Message
 from smartgo.client.producer import Producer
 from smartgo.client.tracesettings import Tracing
-from smartgo.errors import BadName, PeerRefused, SettingError
+from smartgo.errors import BadName, MessageIllegal, PeerRefused, SettingError
 from smartgo.schema import properties
+from smartgo.schema.bodies import MessageQueue
 from smartgo.schema.codes import RequestCode, ResponseCode
 from smartgo.schema.headers.send import SendRequest
 from tests.client.doubles import ClusterTestCase, Storing, route
@@ -155,6 +157,30 @@ class SendTests(SpanCase):
         for span in (first, second):
             self.assertEqual(span.status.status_code, StatusCode.ERROR)
             self.assertEqual(self.attributes(span)["error.type"], "13")
+
+    def test_refused_here(self) -> None:
+        """The span of a send ends with its error where the selector raises, or its context makes it illegal."""
+        from opentelemetry.trace import StatusCode
+
+        producer = self.producer()
+        self.result(producer.queues("T"))
+
+        def failing(queues: Sequence[MessageQueue], message: Message, argument: None) -> MessageQueue:
+            raise ZeroDivisionError("the application's")
+
+        self.failureResultOf(producer.send_by(Message(topic="T", body=b"1"), failing, None), ZeroDivisionError)
+        long = Message(topic="T", body=b"1", properties={"long": "x" * (properties.SIZE_LIMIT - 80)})
+        self.failureResultOf(producer.send(long), MessageIllegal)
+        self.failureResultOf(producer.send_batch([long]), MessageIllegal)
+        self.assertEqual(len(self.spans()), 4)  # that of the message in the batch ends with its creation
+        found = [span for span in self.spans() if span.status.status_code is StatusCode.ERROR]
+        kinds = [self.attributes(span)["error.type"] for span in found]
+        self.assertEqual([kind.rpartition(".")[2] for kind in kinds], ["ZeroDivisionError", *["MessageIllegal"] * 2])
+        bare = Client(self.env, "127.0.0.1:9876", instance="two")  # without spans the message is legal
+        plain = Producer(bare, "pg")
+        self.result(plain.start())
+        self.result(plain.send(long))
+        self.result(bare.stop(), 2.0)
 
     def test_own_context(self) -> None:
         """A context that the application put into the message stays, and what could not be sent is left out."""
