@@ -52,6 +52,9 @@ TIMED: Final = frozenset(
 )
 """The properties by which a producer asks for a delivery time."""
 
+DELAYED: Final = TIMED | {names.DELAY}
+"""The properties by which a producer asks for a later delivery, by a time or by a level."""
+
 _RELATIVE: Final = frozenset({names.TIMER_DELAY_SEC, names.TIMER_DELAY_MS})
 _LONGEST: Final = 18  # digits of a number that is safely an int64
 

@@ -23,6 +23,7 @@ from smartgo.errors import PeerRefused
 from smartgo.schema import properties
 from smartgo.schema.address import parse_address
 from smartgo.schema.bodies import MessageQueue
+from smartgo.schema.timers import DELAYED
 
 LONGEST: Final = 4096
 """Characters of a value that is put into a message's properties, which have 32,767 bytes in all."""
@@ -185,8 +186,7 @@ def _type(found: dict[str, str]) -> str:
     """Return the type of a message in the words of the conventions."""
     if found.get(properties.TRAN_MSG) == "true":
         return "transaction"
-    delays = (properties.DELAY, properties.TIMER_DELAY_MS, properties.TIMER_DELAY_SEC, properties.TIMER_DELIVER_MS)
-    return "delay" if any(name in found for name in delays) else "normal"
+    return "normal" if DELAYED.isdisjoint(found) else "delay"
 
 
 def _partition(queue: MessageQueue) -> str:

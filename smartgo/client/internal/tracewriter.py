@@ -30,6 +30,7 @@ from smartgo.schema.messagetrace import (
     TraceRecord,
     TransactionEnded,
 )
+from smartgo.schema.timers import DELAYED
 
 FLUSH: Final = 0.5  # seconds after its first record that a trace message is sent
 SIZE: Final = 118_000  # characters of a trace message after which it is sent
@@ -39,12 +40,6 @@ TIMEOUT: Final = 5.0  # seconds for a trace message to be sent
 STOP: Final = 2.0  # seconds for those that a stop sends
 
 _GROUP: Final = "_INNER_TRACE_PRODUCER"
-_DELAYS: Final = (
-    properties.DELAY,
-    properties.TIMER_DELAY_MS,
-    properties.TIMER_DELAY_SEC,
-    properties.TIMER_DELIVER_MS,
-)
 
 
 class _Segment:
@@ -260,7 +255,7 @@ def _wanted(message: ReceivedMessage, topic: str) -> bool:
 def _kind(found: dict[str, str]) -> MessageKind:
     if found.get(properties.TRAN_MSG) == "true":
         return MessageKind.HALF
-    return MessageKind.DELAY if any(name in found for name in _DELAYS) else MessageKind.NORMAL
+    return MessageKind.NORMAL if DELAYED.isdisjoint(found) else MessageKind.DELAY
 
 
 def _code(consuming: Consuming) -> ConsumeCode:
