@@ -121,8 +121,7 @@ class LitePullConsumer:
 
     async def start(self) -> None:
         """
-        Join the group and begin to fetch messages; returns after the first rebalance. Where that fails it may be called
-        again.
+        Join the group and begin to fetch messages; returns after the first rebalance. If it fails it may be repeated.
 
         @raise SettingError: the client has a consumer of this group already, or this one runs or was stopped.
         @raise CallFailed: no registry can be reached; the consumer is not started.
