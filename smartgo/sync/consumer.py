@@ -45,6 +45,9 @@ class PushConsumer:
     raises; it stays in its queue, for the next member or the next start, where C{with} is left in another way. Iterate
     in one thread.
 
+    A message that is in work for longer than C{ConsumerSettings.consume_timeout} (15 minutes) is redelivered as well,
+    and the log says so.
+
     After a start that failed the consumer can be started again, after a stop not.
 
     Every message arrives at least once; it arrives twice if a consumer ended before its offset was saved, or if a

@@ -195,11 +195,21 @@ class ConcurrentDelivery:
     async def _give_back_late(self) -> None:
         if not self._settings.shares:
             return
-        before = self._clock.seconds() - self._settings.consume_timeout
+        limit = self._settings.consume_timeout
+        before = self._clock.seconds() - limit
         for held, messages, begin in list(self._under_way.values()):
             if begin > before or held.dropped:
                 continue
-            for message in messages:
+            late = [message for message in messages if message in held]
+            if late:
+                self._log.warn(
+                    "message {id} of {topic} was not acknowledged within {limit:g} s and is delivered again"
+                    " (ConsumerSettings.consume_timeout)",
+                    id=late[0].message_id,
+                    topic=late[0].topic,
+                    limit=limit,
+                )
+            for message in late:
                 if message in held and await self._back.give_back(message, LATE_LEVEL):
                     held.remove([message])
 
