@@ -203,16 +203,15 @@ class Client:
 
     def stop(self) -> Deferred[None]:
         """
-        Stop all producers and consumers, then close all connections; fires when that is done. Calls that wait fail with
-        L{CallFailed}.
+        Stop all consumers at once, then all producers, then close all connections; fires when that is done. Calls that
+        wait fail with L{CallFailed}.
         """
         return Deferred.fromCoroutine(self._stop())
 
     async def _stop(self) -> None:
         self._stopped = True
-        members: list[GroupConsumer | GroupProducer] = [*self.consumers.values(), *self._producers.values()]
-        for member in members:
-            await member.stop()
+        await _all_ended([consumer.stop() for consumer in list(self.consumers.values())])
+        await _all_ended([producer.stop() for producer in list(self._producers.values())])  # listeners may have sent
         await self.events.end()
         if self._loop.running:
             self._loop.stop()
