@@ -6,7 +6,7 @@ Spark's own types follow from these. Every name is stable; new columns are added
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Final
 
 import pyarrow as pa
@@ -101,18 +101,40 @@ def table_schema(table: str, corrupt_column: str | None = None) -> pa.Schema:
     return schema if corrupt_column is None else schema.append(pa.field(corrupt_column, CORRUPT))
 
 
-def check_columns(asked: pa.Schema, table: str, corrupt_column: str | None = None) -> None:
+def check_columns(asked: pa.Schema, table: str, corrupt_column: str | None = None) -> pa.Schema:
     """
-    Refuse columns that a table has not, or has with another type.
+    Refuse columns that a table has not, or has with another type. Their names are not case-sensitive, as in Spark.
 
+    @return: the columns as the table names them.
     @raise SettingError: it names the column, and the one that may have been meant.
     """
     known = table_schema(table, corrupt_column)
-    for field in asked:
-        if field.name not in known.names:
-            meant = nearest(field.name, known.names)
-            raise SettingError(f"table {table} has no column {field.name}{meant}")
-        if field.type != known.field(field.name).type:
-            raise SettingError(
-                f"column {field.name} of table {table} is {known.field(field.name).type}, not {field.type}"
-            )
+    found = [known.field(name) for name in named_columns(asked.names, table, corrupt_column)]
+    for field, own in zip(asked, found, strict=True):
+        if field.type != own.type:
+            raise SettingError(f"column {field.name} of table {table} is {own.type}, not {field.type}")
+    return pa.schema(found)
+
+
+def named_columns(names: Iterable[str], table: str, corrupt_column: str | None = None) -> list[str]:
+    """
+    Return the names of some columns as the table has them.
+
+    @raise SettingError: the table has no such column, or one is named twice.
+    """
+    known = {name.lower(): name for name in table_schema(table, corrupt_column).names}
+    found: list[str] = []
+    for name in names:
+        own = known.get(name.lower())
+        if own is None:
+            raise SettingError(f"table {table} has no column {name}{nearest(name, known.values())}")
+        if own in found:
+            raise SettingError(f"column {name} is named twice")
+        found.append(own)
+    return found
+
+
+def renamed(batches: Iterator[pa.RecordBatch], asked: pa.Schema) -> Iterator[pa.RecordBatch]:
+    """Go through batches, their columns under the names by which a user asked for them: Spark compares them exactly."""
+    for batch in batches:
+        yield batch if batch.schema.names == asked.names else pa.RecordBatch.from_arrays(batch.columns, schema=asked)

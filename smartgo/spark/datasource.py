@@ -21,7 +21,7 @@ from pyspark.sql.types import StructType
 
 from smartgo.errors import SettingError
 from smartgo.spark import catalog, pushdown
-from smartgo.spark.columns import check_columns, table_schema
+from smartgo.spark.columns import check_columns, renamed, table_schema
 from smartgo.spark.conditions import of_options
 from smartgo.spark.network.networkoptions import is_network, parse_network
 from smartgo.spark.options import EARLIEST, LATEST, ReadOptions, parse
@@ -51,7 +51,9 @@ class SmartgoDataSource(DataSource):
             columns = _schema(table_schema("messages", parse_network(given).corrupt_column))
         else:
             options = parse(given)
-            columns = _schema(table_schema(options.table, options.corrupt_column))
+            known = table_schema(options.table, options.corrupt_column)
+            chosen = known.names if options.columns is None else options.columns
+            columns = _schema(pa.schema([known.field(name) for name in chosen]))
         return catalog.remember(columns, given) if catalog.is_table(self.options) else columns
 
     def reader(self, schema: StructType) -> DataSourceReader:
@@ -61,11 +63,13 @@ class SmartgoDataSource(DataSource):
             from smartgo.spark.network.batch import NetworkBatchReader  # only its users pay for ssl and the like
 
             network = parse_network(given)
-            return NetworkBatchReader(arrow_columns(schema, "messages", network.corrupt_column), network)
+            columns = check_columns(arrow_schema(schema), "messages", network.corrupt_column)
+            return _renaming(NetworkBatchReader(columns, network), columns, schema)
         options = parse(given)
         _check_batch(options)
-        columns = arrow_columns(schema, options.table, options.corrupt_column)
-        return FilteringReader(columns, options) if options.filter_pushdown else BatchReader(columns, options)
+        columns = check_columns(arrow_schema(schema), options.table, options.corrupt_column)
+        reader = FilteringReader(columns, options) if options.filter_pushdown else BatchReader(columns, options)
+        return _renaming(reader, columns, schema)
 
     def streamReader(self, schema: StructType) -> DataSourceStreamReader:
         """Return what reads the columns of C{schema} as messages come."""
@@ -74,13 +78,13 @@ class SmartgoDataSource(DataSource):
             from smartgo.spark.network.stream import NetworkStreamReader
 
             network = parse_network(given)
-            asked = arrow_columns(schema, "messages", network.corrupt_column)
-            return stream_reader(partial(NetworkStreamReader, asked, network))
+            columns = check_columns(arrow_schema(schema), "messages", network.corrupt_column)
+            if columns.names != schema.names:
+                raise SettingError(f"a stream from brokers needs the names of its columns as here: {columns.names}")
+            return stream_reader(partial(NetworkStreamReader, columns, network))
         from smartgo.spark.stream import StreamReader
 
-        options = parse(given)
-        columns = arrow_columns(schema, options.table, options.corrupt_column)
-        return stream_reader(partial(StreamReader, columns, options))
+        return stream_reader(partial(StreamReader, arrow_schema(schema), parse(given)))
 
     def writer(self, schema: StructType, overwrite: bool) -> DataSourceArrowWriter:
         """Return what sends a table."""
@@ -93,18 +97,6 @@ class SmartgoDataSource(DataSource):
         from smartgo.spark.sink import StreamWriter
 
         return StreamWriter(self.options, schema, overwrite)
-
-
-def arrow_columns(schema: StructType, table: str, corrupt_column: str | None) -> pa.Schema:
-    """
-    Return the columns that a user asks for.
-
-    @param corrupt_column: name of the column for damage, C{None} for none.
-    @raise SettingError: the table has no such column, or one of another type.
-    """
-    columns = arrow_schema(schema)
-    check_columns(columns, table, corrupt_column)
-    return columns
 
 
 def _schema(columns: pa.Schema) -> StructType:
@@ -142,6 +134,26 @@ class BatchReader(DataSourceReader):
         if partition.value is None:  # Spark makes a partition of its own where there is none
             return iter(())
         return read_part(partition.value, self._columns, self._options, self._conditions)
+
+
+class RenamingReader(DataSourceReader):
+    """Gives out the columns of another reader under other names."""
+
+    def __init__(self, reader: DataSourceReader, asked: pa.Schema) -> None:
+        self._reader = reader
+        self._asked = asked
+
+    def partitions(self) -> Sequence[InputPartition]:
+        """Cut the table into parts, a task each."""
+        return self._reader.partitions()
+
+    def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
+        """Read one part."""
+        return renamed(self._reader.read(partition), self._asked)
+
+
+def _renaming(reader: DataSourceReader, columns: pa.Schema, schema: StructType) -> DataSourceReader:
+    return reader if columns.names == schema.names else RenamingReader(reader, arrow_schema(schema))
 
 
 class FilteringReader(BatchReader):

@@ -11,11 +11,11 @@ import json
 import posixpath
 import re
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, Final, Literal, TypeVar
 
 from smartgo.errors import SettingError
-from smartgo.spark.columns import TABLES
+from smartgo.spark.columns import TABLES, named_columns
 from smartgo.spark.nearest import nearest
 from smartgo.spark.optionvalues import (
     KIB,
@@ -25,6 +25,7 @@ from smartgo.spark.optionvalues import (
     choice,
     column_name,
     count,
+    listed,
     moment,
     pattern,
     queue_ids,
@@ -78,6 +79,8 @@ class ReadOptions:
     @ivar index_slots: slots of an index file; C{None} to derive them from its size.
     @ivar max_bytes_per_trigger: bytes of log in one micro-batch of a stream; C{None} for all there is.
     @ivar fail_on_data_loss: raise where files are missing, empty or shorter than they were; else read what is left.
+    @ivar columns: names of the columns that a frame without a schema of its own has, C{None} for all.
+    @ivar store_names: names of stores in the offsets of a stream, by directory; see L{smartgo.spark.storenames}.
     @ivar filter_pushdown: let Spark push filters down. Spark 4.3 keeps them for whatever else is asked of the same
         frame, so this is for a frame that is asked one thing.
     """
@@ -102,6 +105,8 @@ class ReadOptions:
     max_bytes_per_trigger: int | None = None
     fail_on_data_loss: bool = True
     filter_pushdown: bool = False
+    columns: tuple[str, ...] | None = None
+    store_names: Mapping[str, str] = field(default_factory=dict)
 
 
 def is_subscribed(topic: str, topics: frozenset[str] | None, pattern: re.Pattern[str] | None) -> bool:
@@ -137,6 +142,8 @@ def parse(options: Mapping[str, str]) -> ReadOptions:
         tables = _TABLES_OF.get(name, ("messages",))
         if found.table not in tables:
             raise SettingError(f"option {name} is for table {' or '.join(tables)}, not for {found.table}")
+    if found.columns is not None:
+        found = replace(found, columns=_columns(found))
     for name, position in (("startingOffsets", found.starting), ("endingOffsets", found.ending)):
         for topic, queue_id in position.by_queue:
             if not is_subscribed(topic, found.topics, found.topic_pattern):
@@ -144,6 +151,16 @@ def parse(options: Mapping[str, str]) -> ReadOptions:
             if found.queues is not None and queue_id not in found.queues:
                 raise SettingError(f"option {name}: queue {queue_id} of topic {topic} is not among the option queues")
     return found
+
+
+def _columns(options: ReadOptions) -> tuple[str, ...]:
+    """Return the columns that are named, and the one for damage, which has an option of its own."""
+    try:
+        found = named_columns(options.columns or (), options.table, options.corrupt_column)
+    except SettingError as error:
+        raise SettingError(f"option columns: {error}") from None
+    corrupt = options.corrupt_column
+    return tuple(found) if corrupt is None or corrupt in found else (*found, corrupt)
 
 
 _PATHS: Final = ("path", "paths")
@@ -214,6 +231,18 @@ def _queues(value: Mapping[str, Mapping[str, Any]]) -> dict[tuple[str, int], int
     return found
 
 
+def _store_names(text: str) -> dict[str, str]:
+    try:
+        value = json.loads(text)
+    except ValueError:
+        value = None
+    if not isinstance(value, dict) or not all(name and isinstance(name, str) for name in value.values()):
+        raise ValueError(f'{text!r} is not of the form {{"DIRECTORY": "NAME"}}')
+    if len(set(value.values())) < len(value):
+        raise ValueError("two directories have one name")
+    return {posixpath.abspath(_local(path)): name for path, name in value.items()}
+
+
 def _is_offset(value: Any, least: int) -> bool:
     return isinstance(value, int) and not isinstance(value, bool) and value >= least
 
@@ -250,11 +279,13 @@ _OPTIONS: Final = {
         _Option("maxBytesPerTrigger", "max_bytes_per_trigger", size(1)),
         _Option("failOnDataLoss", "fail_on_data_loss", boolean),
         _Option("filterPushdown", "filter_pushdown", boolean),
+        _Option("columns", "columns", listed),
+        _Option("storeNames", "store_names", _store_names),
     )
 }
 _OF_QUEUES: Final = ("messages", "consumequeue")
 _TABLES_OF: Final[Mapping[str, tuple[str, ...]]] = {
-    **dict.fromkeys(("table", "indexSlots", "filterPushdown", "failOnDataLoss"), tuple(TABLES)),
+    **dict.fromkeys(("table", "indexSlots", "filterPushdown", "failOnDataLoss", "columns"), tuple(TABLES)),
     **dict.fromkeys(("subscribe", "subscribePattern", "queues", "columnNameOfCorruptRecord"), _OF_QUEUES),
 }
 """Which tables an option is for; others are for C{messages} alone."""

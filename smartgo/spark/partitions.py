@@ -23,7 +23,7 @@ from smartgo.spark.gaps import LogGap, find_gaps, lost
 from smartgo.spark.logrange import LogRange
 from smartgo.spark.options import Position, ReadOptions
 from smartgo.spark.queues import newest_end, oldest_begin
-from smartgo.spark.stores import NamedFile, Store, check_named, looked_again
+from smartgo.spark.stores import NamedFile, Store, check_named, check_topics, looked_again
 from smartgo.spark.walk import PROMISED
 
 CLOCK_SLACK_MS: Final = 3_600_000
@@ -39,12 +39,14 @@ def plan(stores: Iterable[Store], options: ReadOptions, conditions: Conditions) 
     Cut the logs of some stores into ranges, leaving out what the options and conditions do not ask for; what is missing
     of the logs stands between them.
 
-    @raise SettingError: the options give an offset of a store that is none of these.
+    @raise SettingError: the options give an offset of a store that is none of these, or of a topic that none has.
     @raise DataLost: something is missing, and C{failOnDataLoss} is set.
     """
     stores = list(stores)
     check_named(stores, options.starting.by_store, "startingOffsets")
     check_named(stores, options.ending.by_store, "endingOffsets")
+    for name, position in (("startingOffsets", options.starting), ("endingOffsets", options.ending)):
+        check_topics(stores, (topic for topic, _ in position.by_queue), options.topics, name)
     found = [part for store in stores for part in plan_store(store, options, conditions)]
     if options.fail_on_data_loss:
         for part in found:
@@ -112,7 +114,7 @@ def log_parts(
         if log_end is not None and file.base >= log_end.newest:
             ranges = _cut_last(store, file, begin, end, most, log_end.queues_end)
         else:
-            safe = file.end - _blank_limit(firsts.get(file.base))
+            safe = file.end - blank_limit(firsts.get(file.base))
             ranges = _cut(store, file, begin, min(file.end, end), end, most, safe)
         for part in ranges:
             limit = part.limit if log_end is not None else min(part.limit, end)
@@ -169,7 +171,7 @@ def _bound(position: Position, store: Store, otherwise: int) -> int:
     return position.by_store.get(store.root, otherwise)
 
 
-def _blank_limit(after: NamedFile | None) -> int:
+def blank_limit(after: NamedFile | None) -> int:
     """Return the longest blank that may close a file: what the next file begins with did not fit."""
     head = b"" if after is None else files.read_at(after.path, 0, BLANK_SIZE)
     size, magic = start_struct.unpack(head) if len(head) == BLANK_SIZE else (0, 0)

@@ -1,9 +1,9 @@
 """
 A stream over the logs of some stores: where it begins, how far it may go, what a micro-batch is. Without Spark.
 
-An offset of the stream is a physical offset for each store directory: all before it was read. Spark keeps it in its
-checkpoint, asks for the next, and has what lies between two of them read, again if need be; so the same two offsets
-must mean the same records whenever they are asked for.
+An offset of the stream is a physical offset for each log, by L{its name<smartgo.spark.storenames>}: all before it was
+read. Spark keeps it in its checkpoint, asks for the next, and has what lies between two of them read, again if need be;
+so the same two offsets must mean the same records whenever they are asked for.
 """
 
 from __future__ import annotations
@@ -15,17 +15,20 @@ from typing import Final
 
 from smartgo.errors import SettingError
 from smartgo.spark import files
+from smartgo.spark.conditions import of_options
 from smartgo.spark.gaps import DataLost, LogGap
 from smartgo.spark.logfollower import LogFollower, begins_record, next_record, share
 from smartgo.spark.logrange import LogRange
 from smartgo.spark.options import LATEST, ReadOptions
 from smartgo.spark.partitions import log_parts, written_behind
 from smartgo.spark.queues import newest_end
-from smartgo.spark.stores import Store, check_named, find_stores, looked_again
+from smartgo.spark.seeking import begin_at_time, begin_of_queues
+from smartgo.spark.storenames import StoreNames
+from smartgo.spark.stores import Store, check_named, check_topics, find_stores, looked_again
 from smartgo.spark.walk import PROMISED
 
 Offset = dict[str, int]
-"""Physical offset by root directory, sorted by directory: Spark compares offsets as texts."""
+"""Physical offset by name of a log, sorted by name: Spark compares offsets as texts."""
 
 _log: Final = logging.getLogger("smartgo.spark")
 _LOOKS: Final = 20
@@ -60,7 +63,8 @@ class StoreFollower:
         self._sure: dict[
             str, int
         ] = {}  # stores in whose logs the stream's place was found, and how often they were cut
-        self._target: Offset | None = None
+        self._target: dict[str, int] | None = None
+        self._names = StoreNames(options.store_names)
 
     def initial(self) -> Offset:
         """
@@ -68,21 +72,24 @@ class StoreFollower:
 
         @raise SettingError: there is no store at a path, or the position given is none in it.
         """
-        stores = find_stores(self._options.paths)
-        check_named(stores, self._options.starting.by_store, "startingOffsets")
-        return _sorted({store.root: self._beginning(store) for store in stores})
+        stores = self._stores()
+        starting = self._options.starting
+        check_named(stores.values(), starting.by_store, "startingOffsets")
+        topics = (topic for topic, _ in starting.by_queue)
+        check_topics(stores.values(), topics, self._options.topics, "startingOffsets")
+        return self._named({root: self._beginning(store) for root, store in stores.items()})
 
     def settled(self) -> Offset:
         """Return where the logs end now, newest messages included."""
-        return _sorted({store.root: self._settle(store).end for store in find_stores(self._options.paths)})
+        return self._named({root: self._settle(store).end for root, store in self._stores().items()})
 
     def reached(self) -> Offset:
         """Return how far the logs went at the last look."""
-        return _sorted({root: tail.reached for root, tail in self._tails.items()})
+        return self._named({root: tail.reached for root, tail in self._tails.items()})
 
     def stop_at_the_end(self) -> None:
         """Go no further than the logs go now."""
-        self._target = self.settled()
+        self._target = {root: self._settle(store).end for root, store in self._stores().items()}
 
     def latest(self, start: Mapping[str, int], limit: int | None) -> Offset:
         """
@@ -92,19 +99,20 @@ class StoreFollower:
         @param limit: bytes of log, about, all stores together; C{None} for all there is.
         @raise DataLost: C{start} is not a place in a log any more, and that is to be an error.
         """
-        stores = {store.root: store for store in find_stores(self._options.paths)}
-        begins: Offset = {}
-        ends: Offset = {}
+        stores = self._stores(start)
+        begins: dict[str, int] = {}
+        ends: dict[str, int] = {}
         for root, store in stores.items():
-            begins[root], ends[root] = self._waiting(store, start.get(root))
+            begins[root], ends[root] = self._waiting(store, start.get(self._names.of(root)))
         found = share(begins, ends, limit)
         for root, end in found.items():
             if end < ends[root]:
                 found[root] = next_record(stores[root].log_files(), begins[root], end, ends[root], files.read_at)
-        for root in start.keys() - stores.keys():
-            self._lose(root, "there is no store at this path any more")
-            found[root] = start[root]
-        return _sorted(found)
+        named = self._named(found)
+        for name in start.keys() - named.keys():
+            self._lose(name, "there is no store any more that this offset of the stream belongs to")
+            named[name] = start[name]
+        return _sorted(named)
 
     def ranges(self, start: Mapping[str, int], end: Mapping[str, int]) -> list[LogRange | LogGap]:
         """
@@ -113,14 +121,24 @@ class StoreFollower:
         @param start: physical offsets from which on records may start; C{end} before which they do.
         @raise DataLost: some of it is missing, and that is to be an error.
         """
-        stores = {store.root: store for store in find_stores(self._options.paths)}
+        stores = {self._names.of(root): store for root, store in self._stores(start, end).items()}
         found: list[LogRange | LogGap] = []
-        for root, stop in end.items():
-            if start.get(root, 0) < stop:
-                found += self._parts(root, stores.get(root), start.get(root), stop)
+        for name, stop in end.items():
+            if start.get(name, 0) < stop:
+                store = stores.get(name)
+                found += self._parts(name if store is None else store.root, store, start.get(name), stop)
         return found
 
     # -- inside ------------------------------------------------------------------------------------------------
+
+    def _stores(self, *offsets: Mapping[str, int]) -> dict[str, Store]:
+        """Return the stores that there are, by directory; all have names."""
+        stores = {store.root: store for store in find_stores(self._options.paths)}
+        self._names.resolve(stores, *offsets)
+        return stores
+
+    def _named(self, by_root: Mapping[str, int]) -> Offset:
+        return _sorted({self._names.of(root): offset for root, offset in by_root.items()})
 
     def _beginning(self, store: Store) -> int:
         listed = store.log_files()
@@ -130,13 +148,23 @@ class StoreFollower:
             return self._settle(store).end
         given = starting.physical if starting.physical is not None else starting.by_store.get(store.root)
         if given is None:
-            return minimum
+            return max(minimum, looked_again(lambda: self._sought(store)))
         tail = self._settle(store)
         if given > tail.end:
             raise SettingError(
                 f"option startingOffsets: {given} lies behind the end of {store.root}, which is {tail.end}"
             )
         return max(given, minimum)
+
+    def _sought(self, store: Store) -> int:
+        """Return where to begin so that nothing that is asked for by a time or offsets of queues lies before."""
+        options = self._options
+        if options.starting_ms is not None:
+            end = self._settle(store).end
+            return begin_at_time(store.log_files(), end, options.starting_ms)
+        if options.starting.by_queue and options.use_queues:
+            return begin_of_queues(store, of_options(options), store.log_files())
+        return 0
 
     def _waiting(self, store: Store, begin: int | None) -> tuple[int, int]:
         """Return what there is to read of a store, as (from, to)."""

@@ -167,6 +167,24 @@ def check_named(stores: Iterable[Store], named: Iterable[str], option: str) -> N
             raise SettingError(f"option {option}: {path} is not one of the stores that are read{nearest(path, roots)}")
 
 
+def check_topics(stores: Iterable[Store], named: Iterable[str], subscribed: frozenset[str] | None, option: str) -> None:
+    """
+    Refuse topics to whose queues an option gives offsets, and that are neither subscribed to by name nor in any store.
+
+    @param subscribed: topics that are subscribed to by name, C{None} for none.
+    @raise SettingError: it names the first.
+    """
+    wanted = [topic for topic in named if subscribed is None or topic not in subscribed]
+    if not wanted:
+        return
+    known = {topic for store in stores for topic, _, _ in store.queues()}
+    for topic in wanted:
+        if known and topic not in known:
+            raise SettingError(
+                f"option {option}: topic {topic} is not subscribed to, and no store has it{nearest(topic, known)}"
+            )
+
+
 def _store_at(path: str) -> Store | None:
     root = posixpath.abspath(path)
     log = posixpath.join(root, "commitlog")

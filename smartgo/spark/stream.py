@@ -9,6 +9,7 @@ from typing import Any
 import pyarrow as pa
 from pyspark.sql.datasource import DataSourceStreamReader, InputPartition
 
+from smartgo.spark.columns import check_columns, renamed
 from smartgo.spark.conditions import of_options
 from smartgo.spark.options import Position, ReadOptions
 from smartgo.spark.storefollower import StoreFollower, check_stream
@@ -25,7 +26,8 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         @raise SettingError: an option has no meaning for a stream.
         """
         check_stream(options)
-        self._columns = columns
+        self._asked = columns
+        self._columns = check_columns(columns, "messages", options.corrupt_column)
         self._options = options
         self._following = StoreFollower(options)
         # Where a micro-batch begins is in its offsets; only where to begin in single queues is left to say. The
@@ -61,4 +63,5 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         """Read one range. @raise DataLost: its file was removed meanwhile, and that is to be an error."""
-        return read_part(partition.value, self._columns, self._read_options, self._conditions)
+        found = read_part(partition.value, self._columns, self._read_options, self._conditions)
+        return renamed(found, self._asked)

@@ -55,6 +55,29 @@ class GoldenTests(SparkTestCase):
                 sorted(mine, key=lambda one: one["physicalOffset"]), list(map(known, manifest["messages"]))
             )
 
+    def test_columns(self) -> None:
+        """The option columns leaves only these, in that order; a schema may name columns in capitals."""
+        count = len(self.manifests["store-a"]["messages"])
+        frame = self.read("store-a", columns="Queue_Id, topic")
+        self.assertEqual(frame.columns, ["queue_id", "topic"])
+        self.assertEqual(frame.count(), count)
+        self.assertEqual(self.read("store-a", table="consumequeue", columns="size").columns, ["size"])
+        damage = self.read("store-a", columns="topic", columnNameOfCorruptRecord="damage")
+        self.assertEqual(damage.columns, ["topic", "damage"])
+        reader = self.spark.read.format("smartgo").schema("TOPIC string, Queue_ID int")
+        found = reader.load(os.path.join(self.root, "store-a")).toArrow()
+        self.assertEqual(found.column_names, ["TOPIC", "Queue_ID"])
+        self.assertEqual(found.to_pydict()["TOPIC"], [row.topic for row in frame.collect()])
+        error = self.assertRaises(PySparkException, self.read, "store-a", columns="topic,quue_id")
+        self.assertIn("option columns: table messages has no column quue_id; did you mean queue_id?", str(error))
+
+    def test_unknown_topic(self) -> None:
+        """Offsets of a topic that no store has, and nobody subscribed to, are refused."""
+        offsets = '{"nosuch": {"0": 10}}'
+        error = self.assertRaises(PySparkException, self.read("store-a", startingOffsets=offsets).count)
+        self.assertIn("option startingOffsets: topic nosuch is not subscribed to, and no store has it", str(error))
+        self.assertEqual(self.read("store-a", startingOffsets=offsets, subscribe="nosuch").count(), 0)
+
     def test_other_tables(self) -> None:
         """Units and index entries, as many as there are."""
         manifest = self.manifests["store-a"]

@@ -50,6 +50,16 @@ class ParseTests(SynchronousTestCase):
         for wrong in ("first", "-1", "1.5", "[]", "{}", '{"T": {"x": 1}}', '{"T": {"0": -3}}', '{"T": 1, "U": {}}'):
             self.assertIn("option startingOffsets", self.refused(startingOffsets=wrong), wrong)
 
+    def test_columns(self) -> None:
+        """Columns are named by commas between them, in any case, each once; the one for damage comes by itself."""
+        for text, expected in (("topic", ("topic",)), ("BODY, Topic", ("body", "topic"))):
+            self.assertEqual(parse({"path": "/s", "columns": text}).columns, expected)
+        self.assertEqual(
+            parse({"path": "/s", "columns": "topic", "columnNameOfCorruptRecord": "Bad"}).columns, ("topic", "Bad")
+        )
+        for wrong in ("", "topic,", "nosuch", "topic,Topic", "tag_hash"):
+            self.assertIn("option columns", self.refused(columns=wrong))
+
     def test_sizes(self) -> None:
         """Sizes may have units."""
         for text, expected in (("65536", 65536), ("64k", 65536), ("2 MB", 2 << 20), ("1G", 1 << 30)):

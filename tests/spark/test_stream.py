@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import pickle
+import shutil
 from collections.abc import Sequence
 from typing import Any
 
@@ -12,6 +13,7 @@ from pyspark.errors import PySparkException
 from pyspark.sql.datasource import InputPartition
 from twisted.trial.unittest import SynchronousTestCase
 
+from smartgo.schema.message import NewMessage
 from smartgo.schema.recordscan import scan
 from smartgo.spark.columns import MESSAGES
 from smartgo.spark.gaps import DataLost
@@ -19,6 +21,7 @@ from smartgo.spark.options import parse
 from smartgo.spark.stream import StreamReader
 from smartgo.spark.versions import HAS_READ_LIMITS, ReadAllAvailable, ReadMaxBytes
 from tests import golden_store
+from tests.spark.logs import V4, LogWriter
 from tests.spark.session import SparkTestCase
 from tests.spark.test_storefollower import DiskLog
 
@@ -83,7 +86,8 @@ class ReaderTests(SynchronousTestCase):
             reader.prepareForTriggerAvailableNow()
             start = reader.initialOffset()
             end = reader.latestOffset(start, ReadAllAvailable())
-            self.assertGreaterEqual(end[root], messages[-1]["physicalOffset"] + messages[-1]["storeSize"])
+            (reached,) = end.values()
+            self.assertGreaterEqual(reached, messages[-1]["physicalOffset"] + messages[-1]["storeSize"])
             found = self.offsets(reader, reader.partitions(start, end))
             self.assertEqual(found, [one["physicalOffset"] for one in expected], str(options))
 
@@ -188,10 +192,33 @@ class StreamTests(SparkTestCase):
         self.run_to_the_end(self.read())
         self.assertEqual(self.found().count(cut), 2)  # the one that was cut off, and the one written in its place
 
+    def test_copy(self) -> None:
+        """A query goes on with a slave's copy of the log at another path, and every record lies in the sink once."""
+        root = self.log.root
+        writer = LogWriter(root, file_size=4096)
+        for _ in range(30):
+            writer.add(NewMessage("T", 0, bytes(100), b"", store_host=V4))
+        writer.close()
+        self.run_to_the_end(self.read())
+        for _ in range(30):
+            writer.add(NewMessage("T", 0, bytes(100), b"", store_host=V4))
+        writer.close()
+        copy = os.path.join(os.path.dirname(root), "slave")
+        shutil.copytree(root, copy)
+        shutil.rmtree(root)
+        self.run_to_the_end(self.read(copy))
+        self.assertEqual(self.found(), [offset for offset, _ in writer.written])
+
     def test_refused(self) -> None:
         """What a stream cannot follow is refused when the query starts, in a sentence."""
         error = self.failure(self.read(endingOffsets="500"))
         self.assertIn("a stream has no end", error)
+        self.log.append()
+        writer = LogWriter(self.log.root, file_size=4096)
+        writer.add(NewMessage("T", 0, b"", b""))
+        writer.close()
+        error = self.failure(self.read(startingOffsets='{"nosuch": {"0": 10}}'))
+        self.assertIn("topic nosuch is not subscribed to, and no store has it", error)
 
 
 def _starts(log: DiskLog) -> list[int]:
