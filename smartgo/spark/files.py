@@ -56,7 +56,7 @@ def read_whole(path: str, limit: int) -> bytes | None:
 
 def scratch(size: int) -> mmap.mmap:
     """Return memory for C{size} bytes, of which only what is written to takes room."""
-    return mmap.mmap(-1, max(size, 1))
+    return mmap.mmap(-1, max(size, 1), mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
 
 
 class FileReader:
