@@ -227,15 +227,16 @@ class Decoder:
         """Return how many rows the next batch has so far."""
         return self._writer.rows
 
-    def take(self, view: memoryview, at: int, bound: int, base: int) -> Taken:
+    def take(self, view: memoryview, at: int, bound: int, base: int, mask: ndarray[Any, Any] | None = None) -> Taken:
         """
         Take records from a position of a view on, up to the first that is out of the ordinary.
 
         @param bound: bytes from there on before which records begin.
         @param base: physical offset of the first record; negative where they need not lie at their own.
+        @param mask: a byte for each record, zero where it is not wanted; only without C{choose}.
         """
         if self._scan is None:
-            records, size, end = self._writer.read(view, at, bound, base, None)
+            records, size, end = self._writer.read(view, at, bound, base, mask)
             if records:
                 self.stored_ms = self._writer.stored_ms
             return Taken(size, WalkEnd(end))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterable, Iterator
+from collections.abc import Generator, Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -15,6 +15,7 @@ from smartgo.errors import CallFailed, StoreError
 from smartgo.schema.columns import record_positions, records
 from smartgo.spark.arrays import numbers, texts
 from smartgo.spark.bodies import checksums_hold, inflated
+from smartgo.spark.decoder import Decoder, WalkEnd, is_possible
 from smartgo.spark.network.networkoptions import NetworkOptions
 from smartgo.spark.network.pulling import lose
 from smartgo.spark.network.pullwindow import PulledPart
@@ -60,6 +61,9 @@ class PulledRows:
         self._verifies = options.verify_crc
         self._checks = self._verifies or "crc_ok" in asked
         self._decompresses = options.decompress_body and "body" in asked
+        self._decoder: Decoder | None = None
+        if is_possible():
+            self._decoder = Decoder(columns, part.queue.broker, self._checks, self._decompresses)
 
     def batches(self, pulled: Iterable[PulledPart]) -> Iterator[pa.RecordBatch]:
         """
@@ -84,16 +88,34 @@ class PulledRows:
 
     def _decoded(self, parts: list[PulledPart]) -> Iterator[pa.RecordBatch]:
         view = memoryview(b"".join([one.body for one in parts]))
-        piece = self._piece(view)
-        piece = self._taken(piece, self._inside(piece, parts))
+        whole = self._piece(view)
+        mask = self._inside(whole, parts)
+        piece = self._taken(whole, mask)
         if not self._options.is_filtered:
             self._check_whole(piece, parts)
         if self._options.tags is not None and len(piece.topics):
             # Brokers compare hashes of tags only.
             tags = Rows(self._origin, piece).column("tags").to_pylist()
-            piece = self._taken(piece, np.array([tag in self._options.tags for tag in tags], bool))
-        if len(piece.topics):
-            yield from self._verified(piece)
+            mask[mask] = [tag in self._options.tags for tag in tags]
+        if self._decoder is not None and mask.any():
+            done = yield from self._by_core(self._decoder, whole, mask)
+            mask[:done] = False
+        if mask.any():
+            yield from self._verified(self._taken(whole, mask))
+
+    def _by_core(self, decoder: Decoder, piece: Piece, mask: ndarray[Any, Any]) -> Generator[pa.RecordBatch, None, int]:
+        """Make batches by the compiled core as far as it goes; return how many records that are."""
+        ends = np.cumsum(piece.columns.values["size"], dtype="i8")
+        at = done = 0
+        while done < len(ends):
+            size, end = decoder.take(piece.view, at, len(piece.view) - at, -1, mask[done:])
+            at += size
+            done = int(np.searchsorted(ends, at, "right"))
+            if decoder.rows:
+                yield decoder.batch()
+            if end != WalkEnd.FULL:
+                break
+        return done
 
     def _piece(self, view: memoryview) -> Piece:
         positions = record_positions(view)

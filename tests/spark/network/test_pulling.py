@@ -2,20 +2,29 @@
 
 from __future__ import annotations
 
+import logging
+from random import Random
 from typing import Any
+from unittest.mock import patch as patched
 
 import pyarrow as pa
+from msgspec.structs import replace
 from twisted.trial.unittest import SynchronousTestCase
 
+from smartgo.core import CORE, IS_COMPILED
 from smartgo.errors import CallFailed, PeerRefused
 from smartgo.schema.codes import ResponseCode
+from smartgo.schema.record import HEAD_SIZE, encode
 from smartgo.spark.columns import CORRUPT, MESSAGES
 from smartgo.spark.gaps import DataLost
+from smartgo.spark.network import pulledrows
 from smartgo.spark.network.networkoptions import parse_network
 from smartgo.spark.network.pulledrows import PulledRows, RecordDamaged
 from smartgo.spark.network.pulling import RangePull
 from smartgo.spark.network.queueranges import Queue, QueueRange
+from tests.spark.logs import any_message
 from tests.spark.network.brokerdouble import MASTER, NOW_MS, SLAVE, MemoryBroker, PausedClock
+from tests.spark.oddrecords import ODD_PROPERTIES
 
 QUEUE = Queue("T", "broker-a", 0)
 
@@ -186,3 +195,43 @@ class DamageTests(PullTestCase):
         self.assertIn("another queue", str(self.assertRaises(CallFailed, self.offsets)))
         self.broker.queues["T", 0].records[33] = b"no record"
         self.assertIn("what is no record", str(self.assertRaises(CallFailed, self.offsets)))
+
+
+class CoreTests(PullTestCase):
+    if not IS_COMPILED:
+        skip = f"the core is {CORE}"
+
+    def outcome(self, **options: str) -> tuple[list[dict[str, Any]] | None, str]:
+        """What a read gives: rows, or the error."""
+        columns = MESSAGES.append(pa.field("bad", CORRUPT)) if "columnNameOfCorruptRecord" in options else MESSAGES
+        try:
+            return self.read(2, 495, columns, **options), ""
+        except RecordDamaged as error:
+            return None, str(error)
+
+    def test_same(self) -> None:
+        """The compiled core makes the rows that Python makes, of plain records and of any others."""
+        logger = logging.getLogger("smartgo.spark")
+        logger.disabled = True
+        self.addCleanup(setattr, logger, "disabled", False)
+        queue = self.broker.queues["T", 0]
+        for seed, strange in enumerate((0.0, 0.01, 0.3, 1.0)):
+            random = Random(seed)
+            for offset in range(500):
+                if random.random() < strange:
+                    flips = random.random() < 0.5
+                    message = replace(
+                        any_message(random, ["T"], v6=not flips), queue_id=0, properties=random.choice(ODD_PROPERTIES),
+                        sys_flag=random.choice([0, 1]),
+                    )  # fmt: skip
+                    raw = bytearray(encode(message, offset, 7 * offset, NOW_MS, seal=random.random() < 0.2))
+                    if flips and message.body:
+                        raw[HEAD_SIZE] ^= 1
+                    queue.records[offset] = bytes(raw)
+            for options in (
+                {}, {"failOnCorrupt": "false"}, {"failOnCorrupt": "false", "columnNameOfCorruptRecord": "bad"},
+                {"verifyCrc": "false", "decompressBody": "true"}, {"failOnCorrupt": "false", "tags": "a"},
+            ):  # fmt: skip
+                compiled = self.outcome(**options)
+                with patched.object(pulledrows, "is_possible", lambda: False):
+                    self.assertEqual(compiled, self.outcome(**options), f"{seed} {options}")
