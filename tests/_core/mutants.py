@@ -25,6 +25,7 @@ CORE = Path("smartgo/_core")
 JUDGES = (
     ("tests.broker.test_sendrun.ChosenRunTests", "tests.store.queues.test_picking", "tests.store.test_tails"),
     ("tests.broker.test_pullrun",),
+    ("tests.spark.test_decoder",),
     ("tests.net.test_hub", "tests._core.test_sends", "tests._core.test_fuzz"),
 )
 TAPES = tuple(["--pulls", "0.5", "--sockets", "--seed", str(seed), "--count", "5000"] for seed in (1, 2, 3))
