@@ -8,9 +8,9 @@ of neighbouring rounds is what lasts.
 from __future__ import annotations
 
 import os
-import sys
 import time
 from collections.abc import Callable, Iterator, Mapping
+from contextlib import nullcontext
 from pathlib import Path
 from typing import Any
 
@@ -30,11 +30,13 @@ from smartgo.spark.stores import find_stores
 from .errors import BenchmarkError
 from .proc import read_memory
 from .sparkdata import Written, write_store
-from .sparktree import cpu, peak_of_workers
+from .sparkpure import without_core
+from .sparktree import cpu, peaks_below
 from .spread import Spread, ratios
 
 GIB = 1 << 30
 STORED = [name for name in MESSAGES.names if name != "crc_ok"]
+WITHOUT_CORE = "all 24, without the core"
 Say = Callable[[str], object]
 
 
@@ -145,33 +147,13 @@ class Batch:
 
     def _session(self) -> Any:
         if self._spark is None:
-            from pyspark.sql import SparkSession
+            from . import sparksession
 
-            import smartgo.spark
-            from smartgo.spark.java import check_java
-
-            check_java()
-            os.environ["PYSPARK_PYTHON"] = os.environ["PYSPARK_DRIVER_PYTHON"] = sys.executable
-            os.environ["PYTHONPATH"] = str(Path(__file__).parents[1])
-            builder = SparkSession.builder.master("local[2]").appName("smartgo benchmark")
-            for name, value in {
-                "spark.ui.enabled": "false",
-                "spark.driver.host": "127.0.0.1",
-                "spark.driver.bindAddress": "127.0.0.1",
-                "spark.driver.memory": "3g",
-                "spark.sql.shuffle.partitions": "2",
-                "spark.sql.session.timeZone": "UTC",
-                "spark.local.dir": str(self._work / "spark"),
-                "spark.ui.showConsoleProgress": "false",
-                "spark.log.level": "ERROR",
-            }.items():
-                builder = builder.config(name, value)
-            self._spark = builder.getOrCreate()
-            smartgo.spark.register(self._spark)
+            self._spark = sparksession.start(self._work / "spark")
         return self._spark
 
-    def _frame(self, store: Written, columns: str | None = None, **options: str) -> Any:
-        reader = self._session().read.format("smartgo").options(**options)
+    def _frame(self, store: Written, columns: str | None = None, source: str = "smartgo", **options: str) -> Any:
+        reader = self._session().read.format(source).options(**options)
         if columns is not None:
             reader = reader.schema(columns)
         return reader.load(str(store.root))
@@ -184,7 +166,10 @@ class Batch:
         tasks: dict[str, Callable[[], object]] = {
             "parquet: scan": lambda: _scan(of_parquet),
             "smartgo: scan, 24 columns, checksums verified": lambda: _scan(self._frame(store)),
+            "smartgo without the core: scan, 24 columns": lambda: _scan(self._frame(store, source="smartgo_pure")),
             "smartgo: scan, 23 columns as stored": lambda: _scan(self._frame(store, stored, verifyCrc="false")),
+            "parquet: count": of_parquet.count,
+            "smartgo: count, schema asks for queue_id": self._frame(store, "queue_id int").count,
             "parquet: count by topic": lambda: _count(of_parquet),
             "smartgo: count by topic, schema asks for topic": lambda: _count(self._frame(store, "topic string")),
             "parquet: scan of one topic": lambda: _scan(_one_topic(of_parquet)),
@@ -201,7 +186,7 @@ class Batch:
             for query in order:
                 self._say(f"round {turn + 1} of {warm + self._rounds}: {query.name}")
                 if turn < warm:  # looking takes CPU time, so it is done where that does not count
-                    with peak_of_workers(me) as peak:
+                    with peaks_below(me) as peak:
                         tasks[query.name]()
                     query.worker_anonymous = max(query.worker_anonymous, peak.anonymous)
                     continue
@@ -273,7 +258,7 @@ def _write_parquet(store: Written, folder: Path) -> int:
 def decode_all(store: Written, runs: int = 3) -> list[Decoded]:
     """Read a store with no Spark around, by several sets of columns."""
     sets = {
-        "all 24, checksums verified": (MESSAGES.names, "auto"),
+        "all 24, checksums verified": (MESSAGES.names, "true"),
         "23, all as stored": (STORED, "false"),
         "22, without the map of properties": ([name for name in STORED if name != "properties"], "false"),
         "17, those of the record's fixed fields, topic and body": (
@@ -281,6 +266,7 @@ def decode_all(store: Written, runs: int = 3) -> list[Decoded]:
             "false",
         ),
         "topic": (["topic"], "false"),
+        WITHOUT_CORE: (MESSAGES.names, "true"),
     }
     found = []
     for name, (columns, verify) in sets.items():
@@ -288,9 +274,10 @@ def decode_all(store: Written, runs: int = 3) -> list[Decoded]:
         options = parse({"path": str(store.root), "verifyCrc": verify})
         best = float("inf")
         for _ in range(runs):
-            began = time.process_time()
-            rows = sum(len(batch) for part in _parts(store) for batch in read_messages(part, schema, options))
-            best = min(best, time.process_time() - began)
+            with without_core() if name == WITHOUT_CORE else nullcontext():
+                began = time.process_time()
+                rows = sum(len(batch) for part in _parts(store) for batch in read_messages(part, schema, options))
+                best = min(best, time.process_time() - began)
         if rows != store.rows:
             raise BenchmarkError(f"{rows} rows read of {store.rows}")
         found.append(Decoded(name, rows, store.log_bytes, best, _peak(store, schema, options)))

@@ -68,6 +68,42 @@ def spark_command(
         sys.exit(1)
 
 
+@click.command("spark-memory")
+@click.option(
+    "--sizes",
+    default="1,8",
+    show_default=True,
+    help="GiB of log, growing; comma separated. The disk must hold the last.",
+)
+@folder_options
+@json_option
+@check_option
+def spark_memory_command(
+    sizes: str,
+    work: Path | None,
+    keep: bool,
+    ports: int,
+    jars: Path | None,
+    json_path: Path | None,
+    check: bool,
+) -> None:
+    """
+    Read stores of several sizes by Spark, and see how much memory its processes take.
+
+    All columns in local[2], with a Java heap of 1 GiB. Needs Java 17 and the extra [spark].
+    """
+    from . import sparkmemory, sparkreport
+
+    with workshop(work, keep, ports, jars) as bench, console.status("starting") as status:
+        wanted = [int(float(size) * sparkmemory.GIB) for size in sizes.split(",")]
+        found = sparkmemory.run(bench.work, wanted, status.update)
+        facts = facts_of(bench)
+    console.print(sparkreport.memory_table(found))
+    keep_figures({**facts, "memory": found}, json_path, "spark-memory")
+    if check and not sparkmemory.is_flat(found):
+        sys.exit(1)
+
+
 @click.command("spark-stream")
 @click.option(
     "-t",

@@ -12,7 +12,10 @@ from pathlib import Path
 from random import Random
 from typing import NamedTuple
 
+import numpy
+
 from smartgo.schema import properties
+from smartgo.schema.columns import record_positions
 from smartgo.schema.consumequeue import UNIT_SIZE, unit_struct
 from smartgo.schema.message import NewMessage, pack_host
 from smartgo.schema.properties import java_hash
@@ -25,6 +28,7 @@ _BEGAN_MS = 1_767_225_600_000
 _STORE_HOST = pack_host("10.0.0.9", 10911)
 _QUEUE_FILE_UNITS = 300_000
 _POOL = 4 << 20
+_OFFSET_AT = 28  # the physical offset, in a record
 
 
 class Written(NamedTuple):
@@ -105,6 +109,21 @@ def write_store(root: Path, total: int, body_size: int, file_size: int, bodies: 
             size = _QUEUE_FILE_UNITS * UNIT_SIZE
             _write_sparse(folder / f"{first * UNIT_SIZE:020d}", size, units[first : first + _QUEUE_FILE_UNITS])
     return Written(root, rows, log_bytes)
+
+
+def lengthen(store: Written, file_size: int, files: int) -> None:
+    """
+    Add copies of a store's one log file, each record at its own physical offset; the queues do not know of them.
+
+    @param files: how many there are then.
+    """
+    raw = bytearray((store.root / "commitlog" / f"{0:020d}").read_bytes())
+    fields = record_positions(memoryview(raw), 0, 0)[:, None] + range(_OFFSET_AT, _OFFSET_AT + 8)
+    shown = numpy.frombuffer(raw, "u1")
+    for number in range(1, files):
+        at = (fields[:, :1] - _OFFSET_AT + number * file_size).astype(">i8")
+        shown[fields] = at.view("u1").reshape(-1, 8)
+        (store.root / "commitlog" / f"{number * file_size:020d}").write_bytes(raw)
 
 
 def _json_pool(random: Random) -> bytes:

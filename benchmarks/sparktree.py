@@ -43,42 +43,59 @@ def _fields(pid: int) -> list[str]:
     return text[text.rindex(")") + 2 :].split()
 
 
-class Peak:
+class Peaks:
     """
-    The most memory that no file stands behind, of any one process.
+    The most memory that no file stands behind, in bytes, of processes of a tree.
 
-    @ivar anonymous: bytes.
+    @ivar anonymous: of any one Python worker.
+    @ivar workers: of all Python workers together.
+    @ivar java: of all Java processes together.
+    @ivar root: of the first process.
     """
 
     def __init__(self) -> None:
-        self.anonymous = 0
+        self.anonymous = self.workers = self.java = self.root = 0
+
+    def look(self, root: int) -> None:
+        """Take note of what a tree has now."""
+        workers, java = [0], 0
+        for pid in members(root):
+            try:
+                size = read_memory(pid).anonymous
+            except BenchmarkError:
+                continue
+            command = _command(pid)
+            if b"pyspark.daemon" in command:
+                workers.append(size)
+            elif command.split(b"\0")[0].endswith(b"java"):
+                java += size
+            elif pid == root:
+                self.root = max(self.root, size)
+        self.anonymous = max(self.anonymous, *workers)
+        self.workers = max(self.workers, sum(workers))
+        self.java = max(self.java, java)
 
 
 @contextmanager
-def peak_of_workers(root: int, every: float = 0.3) -> Iterator[Peak]:
-    """Watch the Python workers below a process while something runs."""
-    peak, stop = Peak(), threading.Event()
+def peaks_below(root: int, every: float = 0.3) -> Iterator[Peaks]:
+    """Watch a process and those below it while something runs."""
+    peaks, stop = Peaks(), threading.Event()
 
     def watch() -> None:
         while not stop.wait(every):
-            for pid in members(root)[1:]:
-                if _is_worker(pid):
-                    try:
-                        peak.anonymous = max(peak.anonymous, read_memory(pid).anonymous)
-                    except BenchmarkError:
-                        pass
+            peaks.look(root)
 
     thread = threading.Thread(target=watch)
     thread.start()
     try:
-        yield peak
+        yield peaks
     finally:
         stop.set()
         thread.join()
 
 
-def _is_worker(pid: int) -> bool:
+def _command(pid: int) -> bytes:
     try:
-        return b"pyspark.daemon" in Path(f"/proc/{pid}/cmdline").read_bytes()
+        return Path(f"/proc/{pid}/cmdline").read_bytes()
     except OSError:
-        return False
+        return b""
