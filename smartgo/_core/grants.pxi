@@ -63,6 +63,7 @@ cdef class RunGrants:
     cdef dict known
     cdef Grant last
     cdef bytes unsigned  # the key of the account that frames without a key are of; empty for none
+    cdef bint is_unsigned  # whether there is one
 
     def __cinit__(self, learn):
         self.learn = learn
@@ -76,13 +77,21 @@ cdef class RunGrants:
 
     def unsigned_as(self, str access_key not None):
         """See L{NoRunGrants.unsigned_as}."""
-        self.unsigned = access_key.encode()
+        self.is_unsigned = access_key != ""
+        self.unsigned = access_key.encode() if self.is_unsigned else b""
 
     cdef int let_pass(self, int64_t code, span topic, span group, const ext_fields *fields, span body) except -1:
-        """Tell whether a request is of somebody who may send it; 0: it is not, or that is not known."""
-        cdef span access_key = field_named(fields, b"AccessKey")
+        """
+        Tell whether a request is of somebody who may send it; 0: it is not, or that is not known.
+
+        Without fields it names no key.
+        """
+        cdef span access_key
         cdef Grant grant = self.last
-        cdef bint signed = access_key.n > 0
+        cdef bint signed = False
+        if fields != NULL:
+            access_key = field_named(fields, b"AccessKey")
+            signed = access_key.n > 0
         if not signed:
             set_span(&access_key, self.unsigned)
             if access_key.n == 0:

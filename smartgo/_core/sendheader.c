@@ -56,8 +56,11 @@ static int take_field(void *request, int64_t code, span name, span value)
     send_request *r = request;
     int64_t unused;
     unsigned field = code == SEND ? field_of_name(name) : name.n == 1 ? field_of_letter(name.p[0]) : 0;
-    if (!field)
+    if (!field) {
+        if (IS(name, "AccessKey"))
+            r->names_key = 1;
         return 1;
+    }
     if (r->seen & field)
         return 0;
     r->seen |= field;

@@ -12,6 +12,7 @@ typedef struct {
     int64_t queue_id, sys_flag, message_flag, reconsumed, born_ms;
     span topic, properties, body;
     unsigned seen; /* which fields there were, as bits */
+    int names_key; /* whether there is a field AccessKey */
 } send_request;
 
 /*

@@ -43,6 +43,7 @@ cdef extern from "sendheader.h":
         int encoding
         int64_t code, opaque, flag, queue_id
         span topic, body
+        int names_key
     int read_send(send_request *request, const u8 *frame, int64_t size, u8 *scratch, ext_fields *fields)
     int may_be_send(const u8 *frame, int64_t size)
 
@@ -636,10 +637,16 @@ cdef class SendRun:
         cdef written *out
         cdef u8 unit[UNIT_SIZE]
         cdef ext_fields all_fields
-        cdef ext_fields *fields = NULL if self.grants is None else &all_fields
+        cdef bint guarded = self.grants is not None
+        cdef bint unsigned = guarded and self.grants.is_unsigned
+        cdef ext_fields *fields = &all_fields if guarded and not unsigned else NULL
         cdef int64_t offset = log.c.end, first
         if not read_send(&request, frame, size, self.scratch, fields):
             return 0
+        if unsigned and request.names_key:  # it is judged by its signature, for which all fields are needed
+            fields = &all_fields
+            if not read_send(&request, frame, size, self.scratch, fields):
+                return 0
         queue = self.queue_of(&request)
         if queue is None:
             return 0
@@ -648,7 +655,7 @@ cdef class SendRun:
             return self.batch(&request, fields, queue, born_host, stored)
         if not plan_message(&self.rules, &log.c, &queue.c, &request, born_host, &plan):
             return 0
-        if fields != NULL and not self.grants.let_pass(request.code, request.topic, NO_NAME, fields, request.body):
+        if self.grants is not None and not self.grants.let_pass(request.code, request.topic, NO_NAME, fields, request.body):
             return 0
         if not log.c.now_ms:
             self.read_clock()
@@ -677,7 +684,7 @@ cdef class SendRun:
         cdef int64_t i, offset = log.c.end, first = queue.c.next_offset
         if not plan_batch(&self.rules, &log.c, &queue.c, request, born_host, &plan):
             return 0
-        if fields != NULL and not self.grants.let_pass(request.code, request.topic, NO_NAME, fields, request.body):
+        if self.grants is not None and not self.grants.let_pass(request.code, request.topic, NO_NAME, fields, request.body):
             return 0
         if not log.c.now_ms:
             self.read_clock()

@@ -62,6 +62,10 @@ PERMISSIONS: Final[Mapping[str, Permission]] = MappingProxyType(
 """The permissions that C{plain_acl.yml} can name; RocketMQ reads any other text as C{DENY}."""
 
 
+_MOST_CERTIFICATES: Final = 1024
+"""Certificates whose account is remembered; one more forgets all of them."""
+
+
 def named(resource: str) -> str:
     """Return what a resource is called in sentences: C{topic orders}, C{group billing}."""
     if resource.startswith(RETRY_PREFIX):
@@ -163,7 +167,7 @@ class AccessRules:
     @ivar notes: what in the file has no effect, or not the one that one might expect; sentences without secrets.
     """
 
-    __slots__ = ("_by_certificate", "accounts", "notes", "unsigned_from")
+    __slots__ = ("_by_certificate", "_known_certificates", "accounts", "notes", "unsigned_from")
 
     def __init__(
         self,
@@ -175,6 +179,7 @@ class AccessRules:
         self.unsigned_from = tuple(unsigned_from)
         self.notes = tuple(notes)
         self._by_certificate: dict[str, AccessAccount] = {}
+        self._known_certificates: dict[tuple[str, ...], AccessAccount | None] = {}
         for one in self.accounts.values():
             if one.certificate:
                 self._by_certificate.setdefault(one.certificate, one)
@@ -190,7 +195,18 @@ class AccessRules:
 
         @param names: the names of the client certificate that TLS has verified; the first that an account has counts.
         """
-        return next((found for name in names if (found := self._by_certificate.get(name)) is not None), None)
+        if not self._by_certificate:
+            return None
+        asked = tuple(names)
+        try:
+            return self._known_certificates[asked]
+        except KeyError:
+            pass
+        account = next((found for name in asked if (found := self._by_certificate.get(name)) is not None), None)
+        if len(self._known_certificates) >= _MOST_CERTIFICATES:
+            self._known_certificates.clear()
+        self._known_certificates[asked] = account
+        return account
 
     def needs_no_signature(self, account: AccessAccount, ip: str) -> str:
         """Return the setting by which requests of an account from an address need no signature; empty if they do."""

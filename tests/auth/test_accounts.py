@@ -84,4 +84,8 @@ class AccessRulesTests(SynchronousTestCase):
         self.assertIs(rules.of_certificate(("DNS:b", "CN=a")), one)
         for names in ((), ("",), ("CN=b",)):
             self.assertIsNone(rules.of_certificate(names))
+        for number in range(3000):  # more than are remembered
+            self.assertIsNone(rules.of_certificate((f"CN=other-{number}",)))
+        for _ in range(2):
+            self.assertIs(rules.of_certificate(("DNS:a", "CN=a")), other)
         self.assertEqual((rules.name_certificates, AccessRules([]).name_certificates), (True, False))

@@ -154,11 +154,22 @@ class RunTests(SynchronousTestCase):
             self.assertEqual(self.taken(make({**fields, "Signature": "x"})), 0)
             self.assertEqual(self.taken(make({**FIELDS, "AccessKey": "a-sender"})), 0)
             self.assertEqual(self.taken(make(fields)), 1)
+            mixed = [unsigned, make(fields), make({**FIELDS, "b": "U"}), unsigned]
+            self.assertEqual(self.taken(*mixed), 2)  # the account has no right for U
             self.grants.unsigned_as("a-stranger")
             self.assertEqual(self.taken(unsigned), 0)
             self.grants.unsigned_as("")
             self.assertEqual(self.taken(unsigned), 0)
         self.assertEqual(self.asked.count(("a-sender", 310, "T", "")), 1)
+
+    def test_unsigned_twice(self) -> None:
+        """Of a frame without a key, a field that means nothing may stand twice; a key never may."""
+        self.grants.unsigned_as("a-sender")
+        for name, value, count in (("zz", "1", 1), ("AccessKey", "a-sender", 0), ("AccessKey", "", 0), ("b", "T", 0)):
+            whole = json_frame({**FIELDS, name: value})
+            member = f'"{name}":"{value}"'.encode()
+            header = whole[4:-4].replace(member, member + b"," + member)
+            self.assertEqual(self.taken(len(header).to_bytes(4, "big") + header + whole[-4:]), count, (name, value))
 
     def test_many(self) -> None:
         """The table of what is granted is emptied when it is full."""
