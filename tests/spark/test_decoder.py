@@ -13,7 +13,7 @@ import pyarrow as pa
 from msgspec.structs import replace
 
 from smartgo.core import CORE, IS_COMPILED
-from smartgo.errors import StoreError
+from smartgo.errors import SettingError, StoreError
 from smartgo.schema import record
 from smartgo.schema.record import start_struct
 from smartgo.spark import decoder, reader, walk
@@ -51,7 +51,7 @@ class EqualityTests(Case):
         self.warnings.clear()
         try:
             found, error = rows(self.root, columns=columns, **options), ""
-        except StoreError as raised:
+        except (SettingError, StoreError) as raised:
             found, error = None, f"{type(raised).__name__}: {raised}"
         return found, error, list(self.warnings)
 
