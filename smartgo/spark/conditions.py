@@ -56,6 +56,7 @@ class Conditions:
     @ivar topics: the topics wanted, C{None} for all; C{topic_pattern}: what all of a topic's name must match besides.
     @ivar first_offsets: queue offsets below which nothing is wanted, by topic and queue id; C{end_offsets}: from which
         on.
+    @ivar key: a key that a message must have; C{unique_key}: the id that its client gave it; C{None} for any.
     """
 
     topics: frozenset[str] | None = None
@@ -63,11 +64,18 @@ class Conditions:
     first_offsets: Mapping[tuple[str, int], int] = field(default_factory=dict)
     end_offsets: Mapping[tuple[str, int], int] = field(default_factory=dict)
     topic_pattern: re.Pattern[str] | None = None
+    key: str | None = None
+    unique_key: str | None = None
 
     @property
     def is_empty(self) -> bool:
         """Tell whether every row is wanted."""
-        return not (self.names_topics or self.numbers or self.first_offsets or self.end_offsets)
+        return not (self.names_topics or self.numbers or self.first_offsets or self.end_offsets or self.names_keys)
+
+    @property
+    def names_keys(self) -> bool:
+        """Tell whether messages without some key are not wanted."""
+        return self.key is not None or self.unique_key is not None
 
     @property
     def names_topics(self) -> bool:
@@ -142,6 +150,8 @@ def of_options(options: ReadOptions) -> Conditions:
         end_offsets={key: offset for key, offset in options.ending.by_queue.items() if offset != LATEST},
         topics=options.topics,
         topic_pattern=options.topic_pattern,
+        key=options.key,
+        unique_key=options.unique_key,
     )
     if options.queues is not None:
         found = found.and_number(OneOf("queue_id", options.queues))

@@ -31,6 +31,7 @@ from smartgo.spark.optionvalues import (
     queue_ids,
     size,
     topic_names,
+    word,
 )
 
 EARLIEST: Final = -2
@@ -79,6 +80,7 @@ class ReadOptions:
     @ivar index_slots: slots of an index file; C{None} to derive them from its size.
     @ivar max_bytes_per_trigger: bytes of log in one micro-batch of a stream; C{None} for all there is.
     @ivar fail_on_data_loss: raise where files are missing, empty or shorter than they were; else read what is left.
+    @ivar key: a key that messages must have; C{unique_key}: the id that their client gave them; C{None} for any.
     @ivar columns: names of the columns that a frame without a schema of its own has, C{None} for all.
     @ivar store_names: names of stores in the offsets of a stream, by directory; see L{smartgo.spark.storenames}.
     @ivar filter_pushdown: let Spark push filters down. Spark 4.3 keeps them for whatever else is asked of the same
@@ -106,6 +108,8 @@ class ReadOptions:
     fail_on_data_loss: bool = True
     filter_pushdown: bool = False
     columns: tuple[str, ...] | None = None
+    key: str | None = None
+    unique_key: str | None = None
     store_names: Mapping[str, str] = field(default_factory=dict)
 
 
@@ -280,6 +284,8 @@ _OPTIONS: Final = {
         _Option("failOnDataLoss", "fail_on_data_loss", boolean),
         _Option("filterPushdown", "filter_pushdown", boolean),
         _Option("columns", "columns", listed),
+        _Option("key", "key", word),
+        _Option("uniqueKey", "unique_key", word),
         _Option("storeNames", "store_names", _store_names),
     )
 }

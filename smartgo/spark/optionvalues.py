@@ -96,6 +96,13 @@ def listed(text: str) -> list[str]:
     return found
 
 
+def word(text: str) -> str:
+    """Return a text that is not empty and has no blank in it."""
+    if not text or " " in text:
+        raise ValueError(f"{text!r} is not one word")
+    return text
+
+
 def topic_names(text: str) -> frozenset[str]:
     """Return topics of a text with commas between them."""
     return frozenset(listed(text))

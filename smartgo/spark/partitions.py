@@ -20,6 +20,7 @@ from smartgo.schema.recordscan import find_record
 from smartgo.spark import files
 from smartgo.spark.conditions import Conditions
 from smartgo.spark.gaps import LogGap, find_gaps, lost
+from smartgo.spark.keylookup import by_index
 from smartgo.spark.logrange import LogRange
 from smartgo.spark.options import Position, ReadOptions
 from smartgo.spark.queues import newest_end, oldest_begin
@@ -71,7 +72,9 @@ def _plan_store(store: Store, options: ReadOptions, conditions: Conditions) -> l
         store, logs, begin, end, options.partition_bytes, OpenEnd(newest_base(logs, queues_end), queues_end)
     )
     times = conditions.span("store_timestamp")
-    return _in_time(parts, *times) if times != Conditions().span("store_timestamp") else parts
+    if times != Conditions().span("store_timestamp"):
+        parts = _in_time(parts, *times)
+    return by_index(store, parts, options.index_slots, conditions)
 
 
 class OpenEnd(NamedTuple):

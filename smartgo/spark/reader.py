@@ -20,6 +20,7 @@ from smartgo.spark.bodies import checksums_hold, inflated
 from smartgo.spark.conditions import Conditions, of_options
 from smartgo.spark.decoder import Decoder, is_possible
 from smartgo.spark.gaps import LogGap, lost
+from smartgo.spark.keyfilter import rows_of_key
 from smartgo.spark.logrange import LogRange
 from smartgo.spark.options import ReadOptions
 from smartgo.spark.queues import Located, locate
@@ -118,7 +119,7 @@ class _Reading:
         self._decompresses = options.decompress_body and "body" in asked
         self._torn: Damage | None = None
         self._decoder: Decoder | None = None
-        if is_possible():
+        if is_possible() and not conditions.names_keys:
             choose = None if conditions.is_empty else self._wanted
             self._decoder = Decoder(columns, part.store, self._checks, self._decompresses, choose)
 
@@ -145,7 +146,7 @@ class _Reading:
     def _found(self, reader: files.FileReader) -> Iterator[Piece | Damage | pa.RecordBatch]:
         part = self._part
         steps = None
-        if self._options.use_queues and not self._conditions.is_empty:
+        if self._options.use_queues and not self._conditions.is_empty and part.end - part.begin > 1:
             with suppress(FileNotFoundError):  # of a queue: retention removed it meanwhile
                 steps = locate(part, self._conditions)
             if steps is not None and not all(_is_sound(step, part, reader) for step in steps):
@@ -186,6 +187,9 @@ class _Reading:
         if self._conditions.is_empty:
             return None
         mask = self._wanted(piece.columns.values, piece.topics)
+        if self._conditions.names_keys:
+            having = rows_of_key(piece, self._conditions.key, self._conditions.unique_key)
+            mask = having if mask is None else mask & having
         return None if mask is None or mask.all() else np.flatnonzero(mask)
 
     def _wanted(self, values: Mapping[str, ndarray[Any, Any]], topics: pa.Array) -> ndarray[Any, Any] | None:

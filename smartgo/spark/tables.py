@@ -13,12 +13,12 @@ from typing import Final
 import numpy as np
 import pyarrow as pa
 
-from smartgo.errors import SettingError
 from smartgo.schema.columns import table
-from smartgo.schema.index import ENTRY, ENTRY_SIZE, FIRST_ENTRY, HEADER_SIZE, SLOT_SIZE, Geometry, IndexHeader
+from smartgo.schema.index import ENTRY, ENTRY_SIZE, FIRST_ENTRY, HEADER_SIZE, Geometry, IndexHeader
 from smartgo.spark import files
 from smartgo.spark.conditions import Conditions
 from smartgo.spark.gaps import DataLost, LogGap
+from smartgo.spark.indexfiles import geometry_of
 from smartgo.spark.logrange import LogRange
 from smartgo.spark.options import ReadOptions
 from smartgo.spark.partitions import plan
@@ -32,8 +32,6 @@ _ROWS: Final = 100_000
 """Rows of a batch."""
 _ENTRIES: Final = 3_000_000
 """Entries that one task reads."""
-_RATIO: Final = 4
-"""Entries of an index file for each slot, as RocketMQ's defaults have it."""
 
 
 @dataclass(frozen=True)
@@ -102,24 +100,10 @@ def _plan_index(store: Store, path: str, options: ReadOptions) -> Iterator[Index
     if len(head) < HEADER_SIZE:
         return
     header = IndexHeader.unpack(head)
-    geometry = _geometry(path, size, options.index_slots)
+    geometry = geometry_of(path, size, options.index_slots)
     end = min(header.index_count, geometry.entries)
     for begin in range(FIRST_ENTRY, end, _ENTRIES):
         yield IndexPart(store.root, path, geometry, begin, min(begin + _ENTRIES, end), header.begin_ms)
-
-
-def _geometry(path: str, size: int, slots: int | None) -> Geometry:
-    if slots is None:
-        slots, rest = divmod(size - HEADER_SIZE, SLOT_SIZE + _RATIO * ENTRY_SIZE)
-        if rest:
-            raise SettingError(
-                f"{path} has {size} B, which is not {_RATIO} entries for each slot: set option indexSlots to"
-                " maxHashSlotNum of its broker"
-            )
-    entries, rest = divmod(size - HEADER_SIZE - slots * SLOT_SIZE, ENTRY_SIZE)
-    if rest or entries < 0:
-        raise SettingError(f"option indexSlots: {path} has {size} B, which do not fit {slots} slots")
-    return Geometry(slots, entries)
 
 
 def _read_index(

@@ -71,6 +71,19 @@ class GoldenTests(SparkTestCase):
         error = self.assertRaises(PySparkException, self.read, "store-a", columns="topic,quue_id")
         self.assertIn("option columns: table messages has no column quue_id; did you mean queue_id?", str(error))
 
+    def test_keys(self) -> None:
+        """The options key and uniqueKey leave the messages of a key, with the index of a real broker."""
+        messages = self.read("store-a").where("key is not null and unique_id is not null").collect()
+        one = messages[len(messages) // 2]
+        found = self.read("store-a", uniqueKey=one["unique_id"], subscribe=one["topic"]).collect()
+        same = [row["physical_offset"] for row in messages if row["unique_id"] == one["unique_id"]]
+        self.assertEqual(
+            sorted(row["physical_offset"] for row in found),
+            sorted(at for at in same if at in {r["physical_offset"] for r in messages if r["topic"] == one["topic"]}),
+        )
+        expected = {row["physical_offset"] for row in messages if one["key"] in row["keys"]}
+        self.assertEqual({row["physical_offset"] for row in self.read("store-a", key=one["key"]).collect()}, expected)
+
     def test_unknown_topic(self) -> None:
         """Offsets of a topic that no store has, and nobody subscribed to, are refused."""
         offsets = '{"nosuch": {"0": 10}}'
