@@ -13,7 +13,7 @@ from smartgo.errors import BadCompression, BadRecord, BodyTooLong
 from smartgo.schema.columns import Columns
 from smartgo.schema.compression import decompress_body
 from smartgo.schema.message import COMPRESSED
-from smartgo.schema.record import SEAL_SIZE, check
+from smartgo.schema.record import SEAL_BEGIN, SEAL_SIZE, check
 from smartgo.spark.arrays import merged, texts
 
 _LOW_31: Final = 0x7FFFFFFF
@@ -35,10 +35,15 @@ def checksums_hold(view: memoryview, columns: Columns) -> ndarray[Any, Any]:
 
 
 def _may_be_sealed(view: memoryview, columns: Columns) -> ndarray[Any, Any]:
-    """Tell which records may end with a checksum of the whole record: their properties end with a separator."""
+    """Tell which records may end with a checksum of the whole record: their properties end as if they had one."""
     data = np.frombuffer(view, "u1")
     begin, end = columns.spans["properties"]
-    sealed: ndarray[Any, Any] = (end - begin >= SEAL_SIZE) & (data[end - 1] == _SEAL_END)
+    long = end - begin >= SEAL_SIZE
+    first = np.where(long, end - SEAL_SIZE, 0)
+    digits = first + len(SEAL_BEGIN)
+    # Properties that came in a batch end with a separator, too.
+    sealed: ndarray[Any, Any] = long & (data[end - 1] == _SEAL_END)
+    sealed &= (data[first] == SEAL_BEGIN[0]) & (data[digits - 1] == SEAL_BEGIN[-1])
     return sealed
 
 
