@@ -16,12 +16,13 @@ from tests.test_layers import ROOT, imports, sources
 FRAMEWORK = {
     "echo_gateway.py": ("smartgo.net", "smartgo.env", "smartgo.errors"),
     "remoting_board.py": ("smartgo.remoting", "smartgo.net", "smartgo.env", "smartgo.errors", "smartgo.schema"),
+    "spark_topic_stream.py": ("smartgo.spark",),
     "simulated_gateway.py": (),  # the simulator's packages alone
     "test_orders_service.py": (),  # the fixtures of the plugin alone, so for the others
     "test_shop_django.py": (),
     "test_worker.py": (),
 }
-"""Examples of the framework below the broker, which is no part of the public API, and the packages they build on."""
+"""Examples of what is no part of the public API (the framework below the broker, Spark), and the packages they need."""
 
 
 def loaded_by(code: str) -> set[str]:

@@ -48,6 +48,8 @@ class SmartgoDataSource(DataSource):
         """Return all columns of the table that the options name."""
         given = catalog.own_options(self.options)
         if is_network(given):
+            if catalog.is_table(self.options):  # Spark makes up a path for a table of the catalog
+                given = {name: text for name, text in given.items() if name != "path"}
             columns = _schema(table_schema("messages", parse_network(given).corrupt_column))
         else:
             options = parse(given)

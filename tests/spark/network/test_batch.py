@@ -82,6 +82,18 @@ class BatchTests(SparkTestCase):
         )
         self.assertEqual(sorted(row.queue_offset for row in some.select("queue_offset").collect()), [5, 6, 7, 8])
 
+    def test_catalog(self) -> None:
+        """A table of the catalog can be made of topics."""
+        self.broker.create_topic("T", 1)
+        send(self.broker.registry, "T", [b"1", b"2", b"3"])
+        options = f"registry '{self.broker.registry}', subscribe 'T'"
+        self.spark.sql(f"CREATE TABLE topic_t USING smartgo OPTIONS ({options})")
+        try:
+            (row,) = self.spark.sql("SELECT count(*) AS messages, max(queue_offset) AS last FROM topic_t").collect()
+            self.assertEqual((row.messages, row.last), (3, 2))
+        finally:
+            self.spark.sql("DROP TABLE topic_t")
+
     def test_refused(self) -> None:
         """What cannot be read is refused in a sentence."""
         for options, words in (

@@ -5,8 +5,10 @@ from __future__ import annotations
 import json
 import os
 import pickle
+import signal
 import subprocess
 import sys
+from collections import defaultdict
 from typing import Any
 
 import pyarrow as pa
@@ -19,8 +21,12 @@ from smartgo.spark.network.lag import LagListener, offsets_behind_latest
 from smartgo.spark.network.networkoptions import parse_network
 from smartgo.spark.network.stream import NetworkStreamReader
 from smartgo.testing import EmbeddedBroker
-from tests.spark.network.test_batch import send
+from tests.spark.network.test_batch import digest, send
 from tests.spark.session import ROOT, SparkTestCase
+
+_PROGRAM = os.path.join(ROOT, "docs", "examples", "spark_topic_stream.py")
+_MESSAGES = 7_500
+_KILLS = 1
 
 
 def lag_told(registry: str, group: str) -> int:
@@ -136,3 +142,49 @@ class StreamTests(SparkTestCase):
         send(self.broker.registry, "T", [b"1001", b"1002"])
         self.run_to_the_end(failOnDataLoss="false")
         self.assertLessEqual({1001, 1002}, set(self.found()))
+
+
+class KillTests(SparkTestCase):
+    def stream(self, registry: str, folder: str) -> subprocess.Popen[str]:
+        """Start the program of the page, which reads 1,500 messages at a time."""
+        environment = {**os.environ, "PYTHONPATH": ROOT, "SPARK_LOCAL_IP": "127.0.0.1"}
+        return subprocess.Popen(
+            [sys.executable, _PROGRAM, registry, "T", folder, "1500"],
+            stdout=subprocess.PIPE,
+            stderr=subprocess.DEVNULL,
+            text=True,
+            env=environment,
+            start_new_session=True,  # so that its JVM and workers are killed with it
+        )
+
+    def test_kill(self) -> None:
+        """However often a stream is killed with SIGKILL, its files have every message once in the end."""
+        folder = os.path.abspath(self.mktemp())
+        with EmbeddedBroker() as broker:
+            broker.create_topic("T", 3)
+            bodies = [b"%d" % number for number in range(_MESSAGES)]
+            send(broker.registry, "T", bodies)
+            for _ in range(_KILLS):
+                process = self.stream(broker.registry, folder)
+                assert process.stdout is not None
+                with process.stdout:
+                    told = [process.stdout.readline(), process.stdout.readline()]
+                    os.killpg(process.pid, signal.SIGKILL)  # the next micro-batch has begun
+                process.wait()
+                self.assertRegex(told[1], r"batch \d+: 1\d\d\d messages, \d+ behind")
+            process = self.stream(broker.registry, folder)
+            output, _ = process.communicate(timeout=300)
+            self.assertEqual(process.returncode, 0)
+            self.assertIn("behind", output)
+            self.assertEqual(broker.lag("lake"), 0)
+        rows = (
+            self.spark.read.parquet(os.path.join(folder, "messages"))
+            .select("queue_id", "queue_offset", "body")
+            .collect()
+        )
+        self.assertEqual(digest([bytes(row.body) for row in rows]), digest(bodies))
+        found = defaultdict(list)
+        for row in rows:
+            found[row.queue_id].append(row.queue_offset)
+        for offsets in found.values():
+            self.assertEqual(sorted(offsets), list(range(len(offsets))))
