@@ -12,7 +12,8 @@ from twisted.trial.unittest import SynchronousTestCase
 from smartgo.ops.membership.memory import MemberMemory
 from smartgo.ops.reading.view import ClusterView
 from smartgo.ops.resources.topics import TopicsApi, TopicsQuery
-from smartgo.ops.web.partial import Missing
+from smartgo.ops.security.principals import LOCAL_READER
+from smartgo.ops.web.routes import RouteCall
 from smartgo.schema.bodies import ClusterInfo, TopicConfig
 from smartgo.tablefile import TableFile
 from tests.fakes import FakeClock, FakeEnvironment
@@ -65,7 +66,7 @@ class ScaleTests(SynchronousTestCase):
 
     def page(self, **query: Any) -> Any:
         """One page of the list."""
-        call: Any = type("RouteCall", (), {"query": TopicsQuery(**query), "missing": Missing()})()
+        call: Any = RouteCall(None, TopicsQuery(**query), None, LOCAL_READER, "127.0.0.1", "1")
         return self.successResultOf(Deferred.fromCoroutine(self.api.list(call)))
 
     def test_pages(self) -> None:
