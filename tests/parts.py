@@ -56,7 +56,7 @@ PARTS: Final = {
     ),
     "console": ("tests.ops.console", "tests.scenarios"),
     "spark": (
-        "tests.spark.network.test_stream",
+        "tests.spark.export", "tests.spark.network.test_stream",
         "tests.spark.network.test_batch", "tests.spark.test_catalog", "tests.spark.test_damagedspark",
         "tests.spark.test_datasource",
         "tests.spark.test_gaps", "tests.spark.test_job", "tests.spark.test_notebook", "tests.spark.test_sink",

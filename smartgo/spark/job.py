@@ -16,6 +16,7 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Final
 
 from smartgo.errors import SettingError, SmartgoError, StoreError
+from smartgo.spark.export import command
 from smartgo.spark.failures import job_failed
 from smartgo.spark.java import check_java
 from smartgo.spark.report import REPORT, page
@@ -36,6 +37,8 @@ examples:
   smartgo-spark ~/store --out ~/store-report
   smartgo-spark /brokers/*/store --out report --from 2026-01-31 --overwrite
   spark-submit --master spark://host:7077 --py-files smartgo.whl job.py /mnt/store --out hdfs:///reports/today
+
+"smartgo-spark export --help" tells how to write messages to tables.
 
 DIR then holds report.html and a directory of Parquet for each table: totals, by_store, by_topic, by_tag, by_hour,
 sizes, lags, retries, top_keys, corrupt.
@@ -73,7 +76,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
     @param arguments: without the program's name; those of the process by default.
     """
-    given = parser().parse_args(arguments)
+    words = list(sys.argv[1:] if arguments is None else arguments)
+    exports = words[:1] == [command.NAME]
+    given = command.parser().parse_args(words[1:]) if exports else parser().parse_args(words)
 
     def say(sentence: str) -> None:
         if not given.quiet:
@@ -81,6 +86,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
             sys.stderr.flush()
 
     try:
+        if exports:
+            return 0 if command.run(given, say) else FAILED
         damaged = _run(given, say)
     except KeyboardInterrupt:
         return _end("interrupted", INTERRUPTED)

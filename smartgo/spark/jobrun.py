@@ -14,6 +14,7 @@ from pyspark.storagelevel import StorageLevel
 
 from smartgo.errors import SettingError
 from smartgo.spark import jobtables
+from smartgo.spark.hadoopfiles import file_system, write_file
 from smartgo.spark.report import REPORT, Report
 from smartgo.spark.reportcharts import Row
 from smartgo.spark.stores import find_stores
@@ -64,17 +65,13 @@ class ReportJob:
 
         @raise SettingError: something is in it, and C{overwrite} was not asked for.
         """
-        files, path = _file_system(spark, self._out)
+        files, path = file_system(spark, self._out)
         if not overwrite and files.exists(path) and len(files.listStatus(path)):
             raise SettingError(f"{self._out} is not empty: choose another directory, or say --overwrite")
 
     def write(self, spark: SparkSession, name: str, data: bytes) -> None:
         """Write a file into the directory."""
-        files, path = _file_system(spark, self.path(name))
-        files.setWriteChecksum(False)
-        stream = files.create(path, True)
-        stream.write(bytearray(data))
-        stream.close()
+        write_file(spark, self.path(name), data)
 
     def report(self, spark: SparkSession, made: datetime) -> Report:
         """
@@ -107,7 +104,7 @@ class ReportJob:
     def _clear(self, spark: SparkSession) -> None:
         """Remove the files of an earlier run, and nothing else, so that no report disagrees with the tables."""
         for name in (REPORT, *jobtables.TABLES, *_LAST):
-            files, path = _file_system(spark, self.path(name))
+            files, path = file_system(spark, self.path(name))
             files.delete(path, True)
 
     def _messages(self, spark: SparkSession, names: Sequence[str], **options: str) -> DataFrame:
@@ -153,10 +150,3 @@ def _seconds(totals: Row) -> float:
         return 0.0
     seconds: float = (totals["last_stored"] - totals["first_stored"]).total_seconds()
     return seconds
-
-
-def _file_system(spark: SparkSession, path: str) -> tuple[Any, Any]:
-    """Return Hadoop's file system of a path, and the path in its terms."""
-    jvm: Any = spark._jvm
-    where = jvm.org.apache.hadoop.fs.Path(path)
-    return where.getFileSystem(spark._jsc.hadoopConfiguration()), where
