@@ -10,6 +10,15 @@ from twisted.internet.defer import Deferred
 
 from smartgo.client.internal.processqueue import Thresholds
 from smartgo.client.internal.rebalance import STRATEGIES, AllocateStrategy
+from smartgo.client.internal.settingchecks import (
+    check_flag,
+    check_int,
+    check_kind,
+    check_member,
+    check_optional_int,
+    check_seconds,
+    check_strategy,
+)
 from smartgo.client.messages import ReceivedMessage
 from smartgo.errors import SmartgoError
 from smartgo.schema.bodies import ConsumeFromWhere, MessageModel
@@ -47,7 +56,7 @@ class NotConsumed(SmartgoError):
 
 class ConsumerSettings(msgspec.Struct, frozen=True, kw_only=True):
     """
-    The settings of a push consumer.
+    The settings of a push consumer. A value that its field cannot have raises C{SettingError}.
 
     @ivar model: whether the members of the group share the messages (C{CLUSTERING}) or each get all of them
         (C{BROADCASTING}; then failed messages are dropped, and offsets are saved in a file on this machine).
@@ -80,6 +89,21 @@ class ConsumerSettings(msgspec.Struct, frozen=True, kw_only=True):
     stop_timeout: float = 5.0
     thresholds: Thresholds = Thresholds()
     offsets_directory: str | None = None
+
+    def __post_init__(self) -> None:
+        """@raise smartgo.errors.SettingError: a value is none that its field can have."""
+        check_member(self, "model", MessageModel)
+        check_member(self, "begin", ConsumeFromWhere)
+        check_optional_int(self, "begin_ms", least=0)
+        check_strategy(self, "strategy")
+        check_flag(self, "orderly")
+        for field in ("concurrency", "batch", "pull_batch"):
+            check_int(self, field)
+        check_int(self, "max_reconsume", least=-1)
+        check_seconds(self, "consume_timeout")
+        check_seconds(self, "stop_timeout", or_none_at_all=True)
+        check_kind(self, "thresholds", Thresholds, "a Thresholds")
+        check_kind(self, "offsets_directory", str | None, "the path of a directory as a str, or None")
 
     @property
     def shares(self) -> bool:

@@ -6,13 +6,22 @@ import msgspec
 
 from smartgo.client.internal.processqueue import Thresholds
 from smartgo.client.internal.rebalance import STRATEGIES, AllocateStrategy
+from smartgo.client.internal.settingchecks import (
+    check_flag,
+    check_int,
+    check_kind,
+    check_member,
+    check_optional_int,
+    check_seconds,
+    check_strategy,
+)
 from smartgo.client.listening import ConsumerSettings
 from smartgo.schema.bodies import ConsumeFromWhere, MessageModel
 
 
 class LitePullSettings(msgspec.Struct, frozen=True, kw_only=True):
     """
-    The settings of a lite pull consumer.
+    The settings of a lite pull consumer. A value that its field cannot have raises C{SettingError}.
 
     @ivar model: whether the members of the group share the messages (C{CLUSTERING}) or each get all of them
         (C{BROADCASTING}; offsets are saved in a file on this machine then).
@@ -41,6 +50,20 @@ class LitePullSettings(msgspec.Struct, frozen=True, kw_only=True):
     thresholds: Thresholds = Thresholds()
     count_of_all: int = 10_000
     offsets_directory: str | None = None
+
+    def __post_init__(self) -> None:
+        """@raise smartgo.errors.SettingError: a value is none that its field can have."""
+        check_member(self, "model", MessageModel)
+        check_member(self, "begin", ConsumeFromWhere)
+        check_optional_int(self, "begin_ms", least=0)
+        check_strategy(self, "strategy")
+        check_int(self, "batch")
+        check_int(self, "count_of_all")
+        check_flag(self, "auto_commit")
+        check_seconds(self, "commit_interval")
+        check_seconds(self, "poll_timeout", or_none_at_all=True)
+        check_kind(self, "thresholds", Thresholds, "a Thresholds")
+        check_kind(self, "offsets_directory", str | None, "the path of a directory as a str, or None")
 
     def consuming(self) -> ConsumerSettings:
         """Return what these settings say about the membership in the group and about pulls."""

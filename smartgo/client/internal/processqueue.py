@@ -12,6 +12,7 @@ from collections.abc import Iterable
 import msgspec
 from twisted.internet.defer import Deferred, succeed
 
+from smartgo.client.internal.settingchecks import check_int, check_optional_int
 from smartgo.client.messages import ReceivedMessage
 from smartgo.net.limits import MIB
 from smartgo.observer import Waiters
@@ -38,6 +39,13 @@ class Thresholds(msgspec.Struct, frozen=True, kw_only=True):
     span: int | None = 2000
     topic_count: int | None = None
     topic_size: int | None = None
+
+    def __post_init__(self) -> None:
+        """@raise smartgo.errors.SettingError: a value is none that a limit can have."""
+        check_int(self, "count")
+        check_int(self, "size", most=2**63 - 1)
+        for field in ("span", "topic_count", "topic_size"):
+            check_optional_int(self, field)
 
     def of_queue(self, queues: int) -> Thresholds:
         """
