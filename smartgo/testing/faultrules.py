@@ -19,7 +19,7 @@ from twisted.internet.task import deferLater
 from zope.interface import implementer
 
 from smartgo.env.interfaces import IClock
-from smartgo.errors import RequestRefused
+from smartgo.errors import RequestRefused, SettingError
 from smartgo.remoting.interfaces import Answer, IPeer, IRequestHook
 from smartgo.remoting.processor import RequestHook
 from smartgo.schema.codes import RequestCode
@@ -50,6 +50,11 @@ KINDS: Final[Mapping[str, frozenset[int]]] = {
 
 _TOPIC_FIELDS: Final = ("topic", "b", "originTopic")
 """The header fields that hold a topic: of most requests, of SEND_MESSAGE_V2, of CONSUMER_SEND_MSG_BACK."""
+_WITHOUT_TOPIC: Final = ("heartbeat", "transaction", "lock")
+"""
+The kinds whose requests have no such field. Only clients of RocketMQ 5 put a topic into the verdict of a transaction; a
+heartbeat, and a request for locks, can be for many topics.
+"""
 _ON_PURPOSE: Final = "a test asked for this fault"
 
 
@@ -58,7 +63,8 @@ class FaultRule(msgspec.Struct, frozen=True):
     One fault, and the requests that meet it.
 
     @ivar kind: a key of L{KINDS}.
-    @ivar topic: only requests for this topic; C{None}: for any, and those for none.
+    @ivar topic: only requests for this topic; C{None}: for any, and those for none. The kinds C{heartbeat},
+        C{transaction} and C{lock} take none: their requests do not name a topic.
     @ivar count: the number of requests that meet it; C{None}: all until it is cleared.
     @ivar code: the response code of a refusal.
     @ivar seconds: the time that a request is held.
@@ -75,13 +81,24 @@ class FaultRule(msgspec.Struct, frozen=True):
     carried_out: bool = True
 
     def __post_init__(self) -> None:
-        """@raise ValueError: a value is none that a rule can have."""
+        """
+        Check the values.
+
+        @raise ValueError: one is none that a rule can have.
+        @raise SettingError: the rule names a topic, and the requests of its kind name none.
+        """
         if self.kind not in KINDS:
             raise ValueError(f"{self.kind!r} is no kind of request; these are: {', '.join(KINDS)}")
         if self.count is not None and self.count < 1:
             raise ValueError(f"a fault for {self.count} requests")
         if not self.seconds >= 0:
             raise ValueError(f"a request cannot be held for {self.seconds} s")
+        if self.topic is not None and self.kind in _WITHOUT_TOPIC:
+            others = ", ".join(kind for kind in KINDS if kind not in _WITHOUT_TOPIC)
+            raise SettingError(
+                f"a fault for {self.kind!r} cannot be for topic {self.topic!r} alone, as these requests name no topic:"
+                f" leave topic out (a topic is possible with {others})"
+            )
 
     def matches(self, request: Command) -> bool:
         """Tell whether a request meets this fault, its count left aside."""
@@ -203,6 +220,7 @@ class FaultButtons(Generic[Set, Cleared]):
 
         @param code: such as 14 (the broker takes no messages now) or 2 (the broker is busy).
         @raise ValueError: an argument is none that a rule can have; so does every button.
+        @raise SettingError: a topic was given, and requests of this kind name none; so does every button.
         """
         return self._add(FaultRule("refuse", kind, topic, count, code=code, remark=remark))
 

@@ -121,6 +121,7 @@ class EmbeddedBrokerTests(SynchronousTestCase):
         self.assertRaises(ValueError, broker.call, "stop_everything")
         self.assertRaises(SmartgoError, broker.call, "lag", team="x")
         self.assertRaises(ValueError, broker.call, "add_fault", action="explode")
+        self.assertRaises(SettingError, broker.call, "add_fault", action="drop", kind="lock", topic="Orders")
         self.assertEqual(broker.messages("Orders"), [])
 
     def test_no_start(self) -> None:

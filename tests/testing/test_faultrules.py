@@ -2,17 +2,23 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any
 
+import msgspec
 from twisted.internet.defer import Deferred, succeed
 from twisted.trial.unittest import SynchronousTestCase
 from zope.interface.verify import verifyObject
 
-from smartgo.errors import RequestRefused
+from smartgo.errors import RequestRefused, SettingError
 from smartgo.remoting.interfaces import IRequestHook
 from smartgo.schema.codes import RequestCode
 from smartgo.schema.command import ONE_WAY, Command
-from smartgo.testing.faultrules import KINDS, ActiveFault, FaultButtons, FaultHook, FaultRule
+from smartgo.schema.headerfields import Header
+from smartgo.schema.headers.offsets import QueryOffsetRequest, UpdateOffsetRequest
+from smartgo.schema.headers.pull import PullRequest
+from smartgo.schema.headers.send import SendBackRequest, SendRequestV2
+from smartgo.testing.faultrules import KINDS, ActiveFault, FaultButtons, FaultHook, FaultRule, Kind
 from tests.fakes import FakeClock
 
 
@@ -157,3 +163,33 @@ class FaultHookTests(SynchronousTestCase):
         self.assertRaises(ValueError, self.faults.drop, "push")
         self.assertRaises(ValueError, self.faults.drop, count=0)
         self.assertRaises(ValueError, self.faults.delay, -1)
+
+    def test_no_topic(self) -> None:
+        """A topic is refused where requests name none, by every button; the text says so, and which kinds take one."""
+        for kind in ("transaction", "heartbeat", "lock"):
+            error = self.assertRaises(SettingError, self.faults.drop, kind, topic="Orders")
+            self.assertEqual(
+                str(error),
+                f"a fault for '{kind}' cannot be for topic 'Orders' alone, as these requests name no topic:"
+                " leave topic out (a topic is possible with send, pull, ack, retry, offset, any)",
+            )
+            for button in (partial(self.faults.refuse, 14), partial(self.faults.delay, 1), self.faults.duplicate):
+                self.assertRaises(SettingError, button, kind, topic="Orders")
+            self.assertRaises(SettingError, self.faults.disconnect, kind, topic="Orders")
+        self.faults.refuse(14, "transaction")
+        self.assertEqual(self.refused(request(RequestCode.END_TRANSACTION, producerGroup="g")), 14)
+
+    def test_all_others_take_a_topic(self) -> None:
+        """Every kind that takes a topic has requests with a field that holds it."""
+        headers: dict[Kind, type[Header]] = {
+            "send": SendRequestV2, "pull": PullRequest, "ack": UpdateOffsetRequest, "retry": SendBackRequest,
+            "offset": QueryOffsetRequest,
+        }  # fmt: skip
+        self.assertEqual(set(KINDS) - set(headers), {"transaction", "heartbeat", "lock", "any"})
+        for kind, header in headers.items():
+            names = {one.encode_name for one in msgspec.structs.fields(header)} & {"topic", "b", "originTopic"}
+            (code, *_) = KINDS[kind]
+            self.assertEqual(len(names), 1)
+            rule = FaultRule("drop", kind, "Orders")
+            self.assertTrue(rule.matches(request(code, **dict.fromkeys(names, "Orders"))), kind)
+            self.assertFalse(rule.matches(request(code, **dict.fromkeys(names, "Other"))), kind)
