@@ -15,6 +15,9 @@ from smartgo.spark.export import rows
 from smartgo.spark.export.reconciling import KEYS, Reconciliation, compare
 from smartgo.spark.export.targets import ExportTable
 from smartgo.spark.hadoopfiles import names_in, write_file
+from smartgo.spark.options import parse
+from smartgo.spark.storenames import StoreNames
+from smartgo.spark.stores import find_stores
 from smartgo.spark.versions import HAS_READ_LIMITS
 
 _MESSAGES: Final = "messages"
@@ -172,5 +175,9 @@ class Export:
         if not done:
             return {}
         lines = [row[0] for row in self._spark.read.text(f"{top}/offsets/{max(done)}").collect()]
-        found: dict[str, int] = json.loads(lines[-1])
-        return found
+        by_name: dict[str, int] = json.loads(lines[-1])
+        stores = {store.root: store for store in find_stores(self._wanted.paths)}
+        options = parse({**self._options(), "paths": json.dumps(list(self._wanted.paths))})
+        names = StoreNames(options.store_names)
+        names.resolve(stores, by_name)
+        return {root: by_name[names.of(root)] for root in stores if names.of(root) in by_name}
