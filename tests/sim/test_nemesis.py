@@ -73,6 +73,7 @@ class KindTests(SynchronousTestCase):
         )
         self.patch(Profile, "draw", lambda streams: profile)
         simulation = Simulation(5, 1.0)
+        simulation.workload.rate = 0.3  # more than the 16 KiB up to 2 GiB
         simulation.nemesis.faults[:] = [
             Fault(number, 15.0 + 15.0 * number, kind, "broker-a-0", 4.0) for number, kind in enumerate(PAIRED)
         ]
