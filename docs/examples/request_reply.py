@@ -29,7 +29,7 @@ async def work(reactor, registry="127.0.0.1:9876"):
     answering, asking = Producer(service, "price-services"), Producer(asker, "price-askers")
     await answering.start()
     await asking.start()
-    await Admin(service).topics.create("Prices")  # else the service learns of it after up to 30 s
+    await Admin(service).topics.create("Prices")  # else the service learns of it after up to 2 s
     await serve(service, answering)
 
     for fruit in ("apples", "pears"):

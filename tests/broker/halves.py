@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+from smartgo.schema.codes import RequestCode
+from smartgo.schema.command import Command
 from smartgo.schema.headers.send import SendResponse
+from smartgo.schema.headers.transaction import EndTransactionRequest
+from smartgo.schema.message import COMMIT, parse_message_id
 from tests.broker.fakecluster import Cluster
 
 OLD_MS = 100 * 3_600_000
@@ -30,3 +34,17 @@ def given_up(cluster: Cluster, *unique: str, topic: str = "T", group: str = "PG"
     for one in unique:
         send_half(cluster, one, topic, group, OLD_MS)
     cluster.pump(60.5, 1.0)
+
+
+def commit_half(cluster: Cluster, sent: SendResponse) -> None:
+    """Commit the transaction of a half message of group PG."""
+    header = EndTransactionRequest(
+        producer_group="PG",
+        tran_state_table_offset=sent.queue_offset,
+        commit_log_offset=parse_message_id(sent.msg_id)[1],
+        commit_or_rollback=COMMIT,
+        msg_id="U",
+    )
+    answer = cluster.ask(Command.request(RequestCode.END_TRANSACTION, header))
+    if answer.code:
+        raise AssertionError(f"{answer.code}: {answer.remark}")

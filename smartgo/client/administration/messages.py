@@ -107,7 +107,7 @@ class Messages:
                 places.setdefault(name, {})[broker] = brokers[broker]
         names = in_order(places, await self._topics.system_names())
         swept = await sweep(names, lambda name: self._search.by_unique_key(name, id, places[name]))
-        found = readable(swept.messages)
+        found = readable([] if swept.likeliest is None else [swept.likeliest])
         if found:
             return found[0]
         if swept.searched < swept.topics:

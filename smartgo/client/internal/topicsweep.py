@@ -28,11 +28,14 @@ class Swept(NamedTuple):
 
     @ivar messages: the newest last.
     @ivar searched: topics that were searched; C{topics} that there are.
+    @ivar likeliest: the oldest message of the first topic that has one, in the order of the sweep: an application's
+        message is that rather than the half message of its transaction; C{None} for no message.
     """
 
     messages: list[FoundMessage]
     searched: int
     topics: int
+    likeliest: FoundMessage | None = None
 
 
 def in_order(names: Collection[str], system: Collection[str] = ()) -> list[str]:
@@ -66,7 +69,8 @@ async def sweep(
         except FirstError as error:
             error.subFailure.raiseException()
         searched += len(few)
-    return Swept(sorted(found, key=lambda one: one.stored.stored_ms), searched, len(topics))
+    in_time = sorted(found, key=lambda one: one.stored.stored_ms)
+    return Swept(in_time, searched, len(topics), found[0] if found else None)
 
 
 async def _of(search: Callable[[str], Awaitable[list[FoundMessage]]], topic: str) -> list[FoundMessage]:

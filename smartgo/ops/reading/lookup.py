@@ -60,8 +60,8 @@ class Lookup:
             await self._refuse_waiting(id, topic)
             raise self._view.missing.absent(f"message {id}", "message-not-found")
         swept = await self.anywhere(id, 1, unique=True)
-        if swept.messages:
-            return swept.messages[0]
+        if swept.likeliest is not None:
+            return swept.likeliest
         await self._refuse_waiting(id)
         hint = ""
         if swept.searched < swept.topics:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from smartgo.ops.resources import transactions
-from tests.broker.halves import given_up, send_half
+from tests.broker.halves import commit_half, given_up, send_half
 from tests.ops.resources.test_cluster import ClusterCase
 
 
@@ -59,6 +59,14 @@ class TransactionTests(ClusterCase):
             send_half(self.front.cluster, f"U{number}")
         page = self.get("/transactions")
         self.assertEqual((len(page["items"]), page["total"], page["pending"], page["truncated"]), (2, 2, 3, True))
+
+    def test_message(self) -> None:
+        """The id of a message that was committed names the message, not the half message, which was stored first."""
+        sent = send_half(self.front.cluster, "U1")
+        self.assertEqual(self.get("/messages/U1")["topic"], "RMQ_SYS_TRANS_HALF_TOPIC")
+        self.front.cluster.pump(1.0)
+        commit_half(self.front.cluster, sent)
+        self.assertEqual(self.get("/messages/U1")["topic"], "T")
 
     def test_resume(self) -> None:
         """One that was given up is resumed once; the audit log says who did that; others are refused."""
