@@ -36,7 +36,7 @@ _EPILOG: Final = """
 examples:
   smartgo-spark ~/store --out ~/store-report
   smartgo-spark /brokers/*/store --out report --from 2026-01-31 --overwrite
-  spark-submit --master spark://host:7077 --py-files smartgo.whl job.py /mnt/store --out hdfs:///reports/today
+  spark-submit --master spark://host:7077 --py-files smartgo.zip job.py /mnt/store --out hdfs:///reports/today
 
 "smartgo-spark export --help" tells how to write messages to tables.
 

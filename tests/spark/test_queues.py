@@ -284,11 +284,17 @@ class ConditionTests(Case):
     def test_offsets_by_queue(self) -> None:
         """startingOffsets and endingOffsets by queue leave the other queues whole."""
         all_rows = rows(self.root)
-        first, last = '{"Few": {"0": 4, "1": -2}}', '{"Few": {"0": 6}, "No": {"0": 1}}'
+        first, last = '{"Few": {"0": 4, "1": -2}}', '{"Few": {"0": 6}}'
         expected = [
             row for row in all_rows if (row["topic"], row["queue_id"]) != ("Few", 0) or 4 <= row["queue_offset"] < 6
         ]
         self.assertEqual(rows(self.root, startingOffsets=first, endingOffsets=last), expected)
+
+    def test_other_topic(self) -> None:
+        """An offset of a topic that is neither subscribed to nor in a store is a mistake, not an offset of nothing."""
+        for option in ("startingOffsets", "endingOffsets"):
+            error = self.assertRaises(SettingError, rows, self.root, **{option: '{"No": {"0": 1}}'})
+            self.assertEqual(str(error), f"option {option}: topic No is not subscribed to, and no store has it")
 
     def test_other_store(self) -> None:
         """An offset of a directory that is not read is a mistake, not an offset of nothing."""
