@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import zlib
+from typing import Any
 
 from twisted.internet.defer import CancelledError
 
@@ -10,7 +11,15 @@ from smartgo.client.client import Client
 from smartgo.client.internal.route import publish_queues, subscribe_queues
 from smartgo.client.messages import Message, SendStatus
 from smartgo.client.producer import Producer
-from smartgo.errors import CallFailed, CallTimedOut, MessageIllegal, NotConnected, PeerRefused, SettingError
+from smartgo.errors import (
+    CallFailed,
+    CallTimedOut,
+    MessageIllegal,
+    MessageTypeWrong,
+    NotConnected,
+    PeerRefused,
+    SettingError,
+)
 from smartgo.schema import batch, properties
 from smartgo.schema.bodies import HeartbeatData, MessageQueue
 from smartgo.schema.codes import RequestCode, ResponseCode
@@ -233,6 +242,13 @@ class SendTests(ClusterTestCase):
             [Message(topic="T", body=bytes(3 << 20))] * 2,
         ):
             self.failureResultOf(self.producer.send_batch(messages), MessageIllegal)
+
+    def test_no_message(self) -> None:
+        """What is no message is refused with a word about what to give, alone and in a batch."""
+        word: Any = "orders"
+        for call in (lambda: self.producer.send(word), lambda: self.producer.send_batch([word])):
+            error = self.failureResultOf(call(), MessageTypeWrong).value
+            self.assertEqual(str(error), "give a Message(topic=..., body=...), not a str")
 
     def test_one_way(self) -> None:
         """A one-way send fires without an answer and asks for none."""

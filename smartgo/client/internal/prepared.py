@@ -14,7 +14,7 @@ from smartgo.client.internal.events import Events, Sending
 from smartgo.client.internal.replies import REPLY
 from smartgo.client.internal.route import NEW_TOPIC_QUEUES
 from smartgo.client.messages import BODY_LIMIT, Message, properties_text
-from smartgo.errors import MessageIllegal
+from smartgo.errors import MessageIllegal, MessageTypeWrong
 from smartgo.schema import batch, properties
 from smartgo.schema.bodies import MessageQueue
 from smartgo.schema.codes import RequestCode
@@ -63,7 +63,7 @@ class Prepared:
         @raise BadName: the topic's name breaks the rules.
         @raise MessageIllegal: no broker would take it.
         """
-        message.check()
+        _check(message)
         found = message.all_properties()
         if half:
             if message.is_delayed:
@@ -112,7 +112,7 @@ class Prepared:
         ids: list[str] = []
         all_found: list[dict[str, str]] = []
         for message in messages:
-            message.check()
+            _check(message)
             if message.topic != first.topic or message.wait != first.wait:
                 raise MessageIllegal("the messages of a batch must have the same topic and the same value of wait")
             if message.is_delayed or message.topic.startswith(RETRY_PREFIX):
@@ -201,3 +201,10 @@ def _batch_body(messages: Sequence[Message], all_found: Sequence[dict[str, str]]
     if len(body) > BODY_LIMIT:
         raise MessageIllegal(f"batch of {len(body)} B exceeds the limit of {BODY_LIMIT} B")
     return body
+
+
+def _check(message: object) -> None:
+    """Check a message. @raise MessageTypeWrong: it is none; otherwise see L{Message.check}."""
+    if not isinstance(message, Message):
+        raise MessageTypeWrong(f"give a Message(topic=..., body=...), not a {type(message).__name__}")
+    message.check()
