@@ -10,13 +10,14 @@ from __future__ import annotations
 import json
 import posixpath
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any, Final, Literal, TypeVar
 
 from smartgo.errors import SettingError
 from smartgo.spark.columns import TABLES, named_columns
 from smartgo.spark.nearest import nearest
+from smartgo.spark.optiontable import Option, check_excluding
 from smartgo.spark.optionvalues import (
     KIB,
     MIB,
@@ -134,14 +135,9 @@ def parse(options: Mapping[str, str]) -> ReadOptions:
         if option is None:
             raise SettingError(f"there is no option {name}{nearest(name, [one.name for one in _OPTIONS.values()])}")
         seen[option.name] = text
-        try:
-            given[option.attribute] = option.read(text.strip())
-        except ValueError as error:
-            raise SettingError(f"option {option.name}: {error}") from None
+        given[option.attribute] = option.value(text)
     found = ReadOptions(_paths(options), **given)
-    for first, second in _EXCLUDING:
-        if first in seen and second in seen:
-            raise SettingError(f"options {first} and {second} exclude each other")
+    check_excluding(seen, _EXCLUDING)
     for name in seen:
         tables = _TABLES_OF.get(name, ("messages",))
         if found.table not in tables:
@@ -254,39 +250,32 @@ def _is_offset(value: Any, least: int) -> bool:
 # -- the table -----------------------------------------------------------------------------------------------
 
 
-@dataclass(frozen=True)
-class _Option:
-    name: str
-    attribute: str
-    read: Callable[[str], Any]
-
-
 _OPTIONS: Final = {
     option.name.lower(): option
     for option in (
-        _Option("table", "table", choice(*TABLES)),
-        _Option("subscribe", "topics", topic_names),
-        _Option("subscribePattern", "topic_pattern", pattern),
-        _Option("queues", "queues", queue_ids),
-        _Option("startingOffsets", "starting", _position),
-        _Option("endingOffsets", "ending", _position),
-        _Option("startingTimestamp", "starting_ms", moment),
-        _Option("endingTimestamp", "ending_ms", moment),
-        _Option("failOnCorrupt", "fail_on_corrupt", boolean),
-        _Option("columnNameOfCorruptRecord", "corrupt_column", column_name),
-        _Option("decompressBody", "decompress_body", boolean),
-        _Option("decompressLimit", "decompress_limit", size(1)),
-        _Option("verifyCrc", "verify_crc", automatic),
-        _Option("partitionBytes", "partition_bytes", size(64 * KIB)),
-        _Option("useConsumeQueue", "use_queues", boolean),
-        _Option("indexSlots", "index_slots", count),
-        _Option("maxBytesPerTrigger", "max_bytes_per_trigger", size(1)),
-        _Option("failOnDataLoss", "fail_on_data_loss", boolean),
-        _Option("filterPushdown", "filter_pushdown", boolean),
-        _Option("columns", "columns", listed),
-        _Option("key", "key", word),
-        _Option("uniqueKey", "unique_key", word),
-        _Option("storeNames", "store_names", _store_names),
+        Option("table", "table", choice(*TABLES)),
+        Option("subscribe", "topics", topic_names),
+        Option("subscribePattern", "topic_pattern", pattern),
+        Option("queues", "queues", queue_ids),
+        Option("startingOffsets", "starting", _position),
+        Option("endingOffsets", "ending", _position),
+        Option("startingTimestamp", "starting_ms", moment),
+        Option("endingTimestamp", "ending_ms", moment),
+        Option("failOnCorrupt", "fail_on_corrupt", boolean),
+        Option("columnNameOfCorruptRecord", "corrupt_column", column_name),
+        Option("decompressBody", "decompress_body", boolean),
+        Option("decompressLimit", "decompress_limit", size(1)),
+        Option("verifyCrc", "verify_crc", automatic),
+        Option("partitionBytes", "partition_bytes", size(64 * KIB)),
+        Option("useConsumeQueue", "use_queues", boolean),
+        Option("indexSlots", "index_slots", count),
+        Option("maxBytesPerTrigger", "max_bytes_per_trigger", size(1)),
+        Option("failOnDataLoss", "fail_on_data_loss", boolean),
+        Option("filterPushdown", "filter_pushdown", boolean),
+        Option("columns", "columns", listed),
+        Option("key", "key", word),
+        Option("uniqueKey", "unique_key", word),
+        Option("storeNames", "store_names", _store_names),
     )
 }
 _OF_QUEUES: Final = ("messages", "consumequeue")

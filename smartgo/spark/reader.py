@@ -15,8 +15,9 @@ from numpy import ndarray
 from smartgo.errors import StoreError
 from smartgo.schema.record import SIZE_LIMIT
 from smartgo.spark import files
-from smartgo.spark.arrays import numbers, values_of
-from smartgo.spark.bodies import checksums_hold, inflated
+from smartgo.spark.arrays import values_of
+from smartgo.spark.batches import BatchMaker
+from smartgo.spark.bodies import checksums_hold
 from smartgo.spark.conditions import Conditions, of_options
 from smartgo.spark.decoder import Decoder, is_possible
 from smartgo.spark.gaps import LogGap, lost
@@ -24,11 +25,9 @@ from smartgo.spark.keyfilter import rows_of_key
 from smartgo.spark.logrange import LogRange
 from smartgo.spark.options import ReadOptions
 from smartgo.spark.queues import Located, locate
-from smartgo.spark.rows import Rows
 from smartgo.spark.walk import CHUNK, Damage, Piece, Walk, piece_of
 
 _log: Final = logging.getLogger("smartgo.spark")
-_INFLATED: Final = 32 << 20  # bytes of decompressed bodies in one batch
 _FIELDS: Final = {"store_timestamp": "stored_ms"}
 _NEAR: Final = 65536
 """Records with fewer bytes than that between them are read together."""
@@ -117,6 +116,8 @@ class _Reading:
         self._verifies = options.verify_crc
         self._checks = self._verifies or "crc_ok" in asked
         self._decompresses = options.decompress_body and "body" in asked
+        limit = options.decompress_limit if self._decompresses else None
+        self._maker = BatchMaker(part, columns, options.corrupt_column, limit)
         self._torn: Damage | None = None
         self._decoder: Decoder | None = None
         if is_possible() and not conditions.names_keys:
@@ -167,7 +168,7 @@ class _Reading:
         """Make batches of those records of a piece that are wanted and sound."""
         chosen = self._chosen(piece)
         if chosen is not None:
-            piece = Piece(piece.view, piece.columns.take(chosen), piece.topics.take(numbers(chosen, pa.int64())))
+            piece = piece.take(chosen)
         if not len(piece.topics):
             return
         holds = checksums_hold(piece.view, piece.columns) if self._checks else None
@@ -178,9 +179,9 @@ class _Reading:
             self._judge(piece, wrong)
             if wrong and not self._tells:
                 sound = np.flatnonzero(holds)
-                piece = Piece(piece.view, piece.columns.take(sound), piece.topics.take(numbers(sound, pa.int64())))
+                piece = piece.take(sound)
                 holds, reasons = holds[sound], {}
-        yield from self._build(piece, holds, reasons)
+        yield from self._maker.batches(piece, holds, reasons, self._complain)
 
     def _chosen(self, piece: Piece) -> ndarray[Any, Any] | None:
         """Return the numbers of the rows wanted, C{None} for all."""
@@ -221,37 +222,6 @@ class _Reading:
                     inside = (codes == names.index(topic)) & (queues == queue_id)
                     mask = mask & ~(inside & is_out(offsets, offset))
         return mask
-
-    def _build(
-        self, piece: Piece, holds: ndarray[Any, Any] | None, reasons: dict[int, str]
-    ) -> Iterator[pa.RecordBatch]:
-        count = len(piece.topics)
-        at = 0
-        while at < count:
-            if at:
-                rest = np.arange(at, count)
-                part = Piece(piece.view, piece.columns.take(rest), piece.topics.slice(at))
-            else:
-                part = piece
-            bodies, failures = None, {row - at: reason for row, reason in reasons.items() if row >= at}
-            if self._decompresses:
-                opened = inflated(part.view, part.columns, self._options.decompress_limit, _INFLATED)
-                bodies = opened.bodies
-                self._complain(part, opened.failures)
-                failures = {**opened.failures, **failures}
-                kept = np.arange(len(bodies))
-                part = Piece(part.view, part.columns.take(kept), part.topics.slice(0, len(bodies)))
-            rows = len(part.topics)
-            made = Rows(self._part, part, bodies, None if holds is None else holds[at : at + rows])
-            yield self._batch(made, {row: reason for row, reason in failures.items() if row < rows})
-            at += rows
-
-    def _batch(self, rows: Rows, failures: dict[int, str]) -> pa.RecordBatch:
-        arrays = [
-            rows.corrupt(failures) if name == self._options.corrupt_column else rows.column(name)
-            for name in self._columns.names
-        ]
-        return pa.RecordBatch.from_arrays(arrays, schema=self._columns)
 
     # -- damage ------------------------------------------------------------------------------------------------
 

@@ -32,7 +32,7 @@ from smartgo.schema.record import (
 from smartgo.schema.recordscan import own_offsets
 from smartgo.schema.topics import is_topic
 from smartgo.spark import files
-from smartgo.spark.arrays import texts, values_of
+from smartgo.spark.arrays import numbers, texts, values_of
 from smartgo.spark.decoder import READ, Decoder, WalkEnd
 from smartgo.spark.logrange import LogRange
 
@@ -67,6 +67,14 @@ class Piece(NamedTuple):
         """Physical offset after the last record."""
         values = self.columns.values
         return int(values["physical_offset"][-1]) + int(values["size"][-1])
+
+    def take(self, rows: ndarray[Any, Any]) -> Piece:
+        """Return the records with these numbers."""
+        return Piece(self.view, self.columns.take(rows), self.topics.take(numbers(rows, pa.int64())))
+
+    def between(self, begin: int, end: int) -> Piece:
+        """Return the records from one number up to another."""
+        return Piece(self.view, self.columns.take(np.arange(begin, end)), self.topics.slice(begin, end - begin))
 
 
 class Damage(NamedTuple):

@@ -16,7 +16,7 @@ from smartgo.core import CORE, IS_COMPILED
 from smartgo.errors import SettingError, StoreError
 from smartgo.schema import record
 from smartgo.schema.record import start_struct
-from smartgo.spark import decoder, reader, walk
+from smartgo.spark import batches, decoder, reader, walk
 from smartgo.spark.columns import MESSAGES
 from smartgo.spark.decoder import Decoder, LogColumns, WalkEnd
 from tests import golden_store
@@ -87,7 +87,7 @@ class EqualityTests(Case):
         for name in MESSAGES.names:
             self.assertEqual(self.outcome([name], {}), self.pure([name]))
         expected = self.pure(MESSAGES.names)
-        with patched.object(reader, "Rows", side_effect=AssertionError("Python makes rows")):
+        with patched.object(batches, "Rows", side_effect=AssertionError("Python makes rows")):
             self.assertEqual(self.outcome(MESSAGES.names, {}), expected)
             for option in ({"subscribe": "T"}, {"queues": "1"}, {"startingTimestamp": str(NOW_MS + 99_999)}):
                 self.outcome(["body"], {**option, "useConsumeQueue": "false"})

@@ -656,7 +656,7 @@ class BodyTests(Case):
         self.write_bodies(*[(zlib.compress(bytes(90_000)), 0x1)] * 12)
         options = parse({"path": self.root, "decompressBody": "true"})
         part = ranges(self.root, options)[0]
-        with patched("smartgo.spark.reader._INFLATED", 320_000):
+        with patched("smartgo.spark.batches._INFLATED", 320_000):
             found = [batch.column("body").to_pylist() for batch in read_messages(part, MESSAGES, options)]
         self.assertEqual([len(bodies) for bodies in found], [4, 4, 4])
         self.assertEqual({body for bodies in found for body in bodies}, {bytes(90_000)})

@@ -7,7 +7,7 @@ Names are those of Spark's Kafka source wherever the meaning is the same, and no
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -18,6 +18,7 @@ from smartgo.spark.nearest import nearest
 from smartgo.spark.network.access import TOOLS_GROUP, ClusterAccess, TLSFileNames
 from smartgo.spark.network.offsetforms import NamedQueue, PositionByQueue, assigned, named_offsets, named_times
 from smartgo.spark.options import EARLIEST, LATEST
+from smartgo.spark.optiontable import Option, check_excluding
 from smartgo.spark.optionvalues import (
     MIB,
     automatic,
@@ -102,13 +103,8 @@ def parse_network(options: Mapping[str, str]) -> NetworkOptions:
         option = _OPTIONS.get(_ALIASES.get(key, key))
         if option is None:
             raise SettingError(f"there is no option {name} for reading from brokers{nearest(name, NAMES)}")
-        try:
-            given[option.name] = option.read(text.strip())
-        except ValueError as error:
-            raise SettingError(f"option {option.name}: {error}") from None
-    for first, second in _EXCLUDING:
-        if first in given and second in given:
-            raise SettingError(f"options {first} and {second} exclude each other")
+        given[option.name] = option.value(text)
+    check_excluding(given, _EXCLUDING)
     if not any(name in given for name in _SUBSCRIPTIONS):
         raise SettingError("one of the options subscribe, subscribePattern and assign is needed")
     values = {
@@ -212,60 +208,47 @@ def _duration(text: str) -> float:
 # -- the table -----------------------------------------------------------------------------------------------
 
 
-@dataclass(frozen=True)
-class _NetworkOption:
-    """
-    One option.
-
-    @ivar attribute: of L{NetworkOptions}; empty where another function looks at it.
-    """
-
-    name: str
-    attribute: str
-    read: Callable[[str], Any]
-
-
 _OPTIONS: Final = {
     option.name.lower(): option
     for option in (
-        _NetworkOption("registry", "", _registries),
-        _NetworkOption("subscribe", "topics", topic_names),
-        _NetworkOption("subscribePattern", "topic_pattern", pattern),
-        _NetworkOption("assign", "assign", assigned),
-        _NetworkOption("startingOffsets", "", lambda text: named_offsets(text, EARLIEST)),
-        _NetworkOption("endingOffsets", "", lambda text: named_offsets(text, LATEST)),
-        _NetworkOption("startingTimestamp", "", moment),
-        _NetworkOption("endingTimestamp", "", moment),
-        _NetworkOption("startingOffsetsByTimestamp", "", lambda text: named_times(text, EARLIEST)),
-        _NetworkOption("endingOffsetsByTimestamp", "", lambda text: named_times(text, LATEST)),
-        _NetworkOption(
+        Option("registry", "", _registries),
+        Option("subscribe", "topics", topic_names),
+        Option("subscribePattern", "topic_pattern", pattern),
+        Option("assign", "assign", assigned),
+        Option("startingOffsets", "", lambda text: named_offsets(text, EARLIEST)),
+        Option("endingOffsets", "", lambda text: named_offsets(text, LATEST)),
+        Option("startingTimestamp", "", moment),
+        Option("endingTimestamp", "", moment),
+        Option("startingOffsetsByTimestamp", "", lambda text: named_times(text, EARLIEST)),
+        Option("endingOffsetsByTimestamp", "", lambda text: named_times(text, LATEST)),
+        Option(
             "startingOffsetsByTimestampStrategy",
             "is_latest_without_match",
             lambda text: choice("error", "latest")(text) == "latest",
         ),
-        _NetworkOption("tags", "tags", _tags),
-        _NetworkOption("sql", "sql", _text),
-        _NetworkOption("groupId", "group", _group),
-        _NetworkOption("minPartitions", "min_partitions", count),
-        _NetworkOption("maxRecordsPerPartition", "max_records", count),
-        _NetworkOption("maxOffsetsPerTrigger", "max_offsets", count),
-        _NetworkOption("minOffsetsPerTrigger", "min_offsets", count),
-        _NetworkOption("maxTriggerDelay", "max_delay", _duration),
-        _NetworkOption("failOnDataLoss", "fail_on_data_loss", boolean),
-        _NetworkOption("failOnCorrupt", "fail_on_corrupt", boolean),
-        _NetworkOption("columnNameOfCorruptRecord", "corrupt_column", column_name),
-        _NetworkOption("verifyCrc", "verify_crc", automatic),
-        _NetworkOption("decompressBody", "decompress_body", boolean),
-        _NetworkOption("decompressLimit", "decompress_limit", size(1)),
-        _NetworkOption("timeout", "", count),
-        _NetworkOption("tls", "", boolean),
-        _NetworkOption("tlsTrust", "", _text),
-        _NetworkOption("tlsCertificate", "", _text),
-        _NetworkOption("tlsKey", "", _text),
-        _NetworkOption("tlsKeyPassword", "", _text),
-        _NetworkOption("tlsName", "", _text),
-        _NetworkOption("accessKey", "", _text),
-        _NetworkOption("secretKey", "", _text),
+        Option("tags", "tags", _tags),
+        Option("sql", "sql", _text),
+        Option("groupId", "group", _group),
+        Option("minPartitions", "min_partitions", count),
+        Option("maxRecordsPerPartition", "max_records", count),
+        Option("maxOffsetsPerTrigger", "max_offsets", count),
+        Option("minOffsetsPerTrigger", "min_offsets", count),
+        Option("maxTriggerDelay", "max_delay", _duration),
+        Option("failOnDataLoss", "fail_on_data_loss", boolean),
+        Option("failOnCorrupt", "fail_on_corrupt", boolean),
+        Option("columnNameOfCorruptRecord", "corrupt_column", column_name),
+        Option("verifyCrc", "verify_crc", automatic),
+        Option("decompressBody", "decompress_body", boolean),
+        Option("decompressLimit", "decompress_limit", size(1)),
+        Option("timeout", "", count),
+        Option("tls", "", boolean),
+        Option("tlsTrust", "", _text),
+        Option("tlsCertificate", "", _text),
+        Option("tlsKey", "", _text),
+        Option("tlsKeyPassword", "", _text),
+        Option("tlsName", "", _text),
+        Option("accessKey", "", _text),
+        Option("secretKey", "", _text),
     )
 }
 _ALIASES: Final = {"kafka.group.id": "groupid"}

@@ -13,8 +13,9 @@ from numpy import ndarray
 
 from smartgo.errors import CallFailed, StoreError
 from smartgo.schema.columns import record_positions, records
-from smartgo.spark.arrays import numbers, texts
-from smartgo.spark.bodies import checksums_hold, inflated
+from smartgo.spark.arrays import texts
+from smartgo.spark.batches import BatchMaker
+from smartgo.spark.bodies import checksums_hold
 from smartgo.spark.decoder import Decoder, WalkEnd, is_possible
 from smartgo.spark.network.networkoptions import NetworkOptions
 from smartgo.spark.network.pulling import lose
@@ -26,8 +27,6 @@ from smartgo.spark.walk import Piece
 _log: Final = logging.getLogger("smartgo.spark")
 _CHUNK: Final = 4 << 20
 """Bytes of records decoded together, about."""
-_INFLATED: Final = 32 << 20
-"""Bytes of decompressed bodies in one batch."""
 
 
 @dataclass(frozen=True)
@@ -61,6 +60,8 @@ class PulledRows:
         self._verifies = options.verify_crc
         self._checks = self._verifies or "crc_ok" in asked
         self._decompresses = options.decompress_body and "body" in asked
+        limit = options.decompress_limit if self._decompresses else None
+        self._maker = BatchMaker(self._origin, columns, options.corrupt_column, limit)
         self._decoder: Decoder | None = None
         if is_possible():
             self._decoder = Decoder(columns, part.queue.broker, self._checks, self._decompresses)
@@ -166,8 +167,7 @@ class PulledRows:
     def _taken(self, piece: Piece, mask: ndarray[Any, Any]) -> Piece:
         if mask.all():
             return piece
-        rows = np.flatnonzero(mask)
-        return Piece(piece.view, piece.columns.take(rows), piece.topics.take(numbers(rows, pa.int64())))
+        return piece.take(np.flatnonzero(mask))
 
     # -- batches -----------------------------------------------------------------------------------------------
 
@@ -181,7 +181,7 @@ class PulledRows:
                 reasons = dict.fromkeys(wrong, "a checksum differs")
             else:
                 piece, holds = self._taken(piece, holds), holds[holds]
-        yield from self._built(piece, holds, reasons)
+        yield from self._maker.batches(piece, holds, reasons, self._complain)
 
     def _judge(self, piece: Piece, wrong: list[int]) -> None:
         for row in wrong:
@@ -193,33 +193,6 @@ class PulledRows:
                 )
             if not self._tells:
                 _log.warning("%s: the message at offset %d is left out: a checksum differs", self._part.queue, offset)
-
-    def _built(
-        self, piece: Piece, holds: ndarray[Any, Any] | None, reasons: dict[int, str]
-    ) -> Iterator[pa.RecordBatch]:
-        count, at = len(piece.topics), 0
-        while at < count:
-            rest = np.arange(at, count)
-            part = Piece(piece.view, piece.columns.take(rest), piece.topics.slice(at)) if at else piece
-            bodies, failures = None, {row - at: reason for row, reason in reasons.items() if row >= at}
-            if self._decompresses:
-                opened = inflated(part.view, part.columns, self._options.decompress_limit, _INFLATED)
-                bodies, failures = opened.bodies, {**opened.failures, **failures}
-                self._complain(part, opened.failures)
-                rows = len(bodies)
-                if rows < count - at:
-                    part = Piece(part.view, part.columns.take(np.arange(rows)), part.topics.slice(0, rows))
-            rows = len(part.topics)
-            made = Rows(self._origin, part, bodies, None if holds is None else holds[at : at + rows])
-            yield self._batch(made, {row: reason for row, reason in failures.items() if row < rows})
-            at += rows
-
-    def _batch(self, rows: Rows, failures: dict[int, str]) -> pa.RecordBatch:
-        arrays = [
-            rows.corrupt(failures) if name == self._options.corrupt_column else rows.column(name)
-            for name in self._columns.names
-        ]
-        return pa.RecordBatch.from_arrays(arrays, schema=self._columns)
 
     def _complain(self, piece: Piece, failures: dict[int, str]) -> None:
         if not self._tells:
